@@ -1,0 +1,30 @@
+"""Procrastinated Tree Search for Optuna: delayed, noisy and multi-fidelity feedback."""
+
+from optuna_pcts._history import Delay
+from optuna_pcts._history import delays
+from optuna_pcts._policy import DUCB1
+from optuna_pcts._policy import DUCB1Sigma
+from optuna_pcts._policy import DUCBV
+from optuna_pcts._policy import NodeStatistics
+from optuna_pcts._policy import Policy
+from optuna_pcts._sampler import PCTSSampler
+from optuna_pcts._smoothness import Smoothness
+from optuna_pcts._smoothness import SmoothnessModel
+from optuna_pcts._smoothness import UnknownSmoothness
+
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DUCB1",
+    "DUCBV",
+    "DUCB1Sigma",
+    "Delay",
+    "NodeStatistics",
+    "PCTSSampler",
+    "Policy",
+    "Smoothness",
+    "SmoothnessModel",
+    "UnknownSmoothness",
+    "delays",
+]

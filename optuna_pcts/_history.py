@@ -1,0 +1,372 @@
+"""Optuna's storage as a stream of feedback. The only module that knows states, signs and keys.
+
+The storage is the feed, not Optuna's callbacks: those are not called for added trials, for trials
+that a heartbeat failed, or for what another process tells. What is read:
+
+==========================================  =======================================
+trial                                       counts as
+==========================================  =======================================
+RUNNING                                     asked, not told: it is the delayed one
+RUNNING, stale                              gone; told after all if it ever ends
+COMPLETE; PRUNED after a report             told with its value
+FAIL; PRUNED before any report              told with the worst reward (value NaN)
+FAIL, and retried                           gone: its retry stands for it
+WAITING                                     not yet; but its parameters are known
+==========================================  =======================================
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from datetime import timedelta
+import enum
+import math
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.storages import InMemoryStorage
+from optuna.storages._heartbeat import BaseHeartbeat
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState
+
+
+# Everything this package writes into a storage stands under one of these two keys.
+CELL_KEY = "optuna_pcts:cell"  # system attribute: what the tree needs
+DEPTH_KEY = "pcts:depth"  # user attribute: what people want to see in the dashboard
+# Written by Optuna's own retry callback.
+_RETRY_KEY = "retry_history"
+
+# With no `stale_after`, a trial is given up when it takes this many times longer than the longest
+# one that ended, but never sooner than in a minute.
+_STALE_FACTOR = 10
+_STALE_AT_LEAST = timedelta(seconds=60)
+
+# A parameter with more ranges than this has none.
+_MAX_RANGES = 16
+
+_logger = optuna.logging.get_logger(f"optuna.{__name__}")
+
+
+class Status(enum.Enum):
+    """Where a trial stands between question and answer."""
+
+    ASKED = enum.auto()
+    TOLD = enum.auto()
+    GONE = enum.auto()
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """One trial as the tree sees it."""
+
+    number: int
+    status: Status
+    params: Mapping[str, Any]
+    value: float  # larger is better, whatever the direction of the study; NaN: failed
+    depth: int | None  # of the cell it was asked for; None if the tree did not ask
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How long the feedback of one trial took (the paper's tau_s)."""
+
+    number: int
+    seconds: float
+    trials: int  # how many others were asked in the meantime
+
+
+class History:
+    """Reads what is new in a study: trials that appeared, and unfinished ones that moved on.
+
+    Args:
+        study:
+            The study, or Hyperband's view of it: trials of all brackets are read.
+        stale_after:
+            Seconds after which a RUNNING trial no longer counts as in flight. By default ten
+            times the longest delay seen so far, at least a minute.
+    """
+
+    def __init__(self, study: optuna.Study, stale_after: float | None = None) -> None:
+        self.storage = study._storage
+        self.study_id = study._study_id
+        self.space = ObservedSpace()
+        self._sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+        self._stale_after = None if stale_after is None else timedelta(seconds=stale_after)
+        self._longest = timedelta(0)
+        self._n_seen = 0
+        self._open: dict[int, _Progress] = {}
+        self._retried: set[int] = set()
+        self._heartbeat_checked: datetime | None = None
+        self._heartbeat_lost: set[int] = set()
+
+    def belongs_to(self, study: optuna.Study) -> bool:
+        return self.storage is study._storage and self.study_id == study._study_id
+
+    @property
+    def running(self) -> Iterable[int]:
+        """Numbers of the trials that are in flight."""
+        return [n for n, seen in self._open.items() if seen.status is Status.ASKED]
+
+    def update(self, now: datetime | None) -> list[Feedback]:
+        """Return the feedback of every trial that changed since the last call.
+
+        Args:
+            now:
+                The start of the trial about to be asked. Ages are taken against it and not
+                against this machine's clock, so that the result depends on the storage alone.
+        """
+        find, new = self._read()
+        for trial in new:
+            # Numbers not seen yet below the newest: committed late by another worker.
+            for number in range(self._n_seen, trial.number + 1):
+                self._open[number] = _Progress()
+            self._n_seen = max(self._n_seen, trial.number + 1)
+        self._check_heartbeats(now)
+        feedback = []
+        for number in list(self._open):
+            trial_or_none = find(number)
+            if trial_or_none is not None:
+                feedback.extend(self._advance(trial_or_none, now))
+        return feedback
+
+    def replay(self) -> Iterator[Feedback]:
+        """Return the feedback of every trial seen so far."""
+        for trial in self.storage.get_all_trials(self.study_id, deepcopy=False):
+            if trial.number < self._n_seen:
+                seen = self._open.get(trial.number)
+                stale = seen is not None and seen.status is Status.GONE
+                yield self._feedback(trial, Status.GONE if stale else self._status(trial))
+
+    def _read(self) -> tuple[Callable[[int], FrozenTrial | None], Sequence[FrozenTrial]]:
+        """Return a way to find a trial by its number, and the trials that are new."""
+        storage, study_id = self.storage, self.study_id
+        if isinstance(storage, InMemoryStorage):
+            # Here `get_all_trials` would copy a list of all trials for every ask, and looking
+            # them up one by one is free.
+            def find(number: int) -> FrozenTrial | None:
+                try:
+                    trial_id = storage.get_trial_id_from_study_id_trial_number(study_id, number)
+                except KeyError:
+                    return None
+                return storage.get_trial(trial_id)
+
+            new = []
+            while (trial := find(self._n_seen + len(new))) is not None:
+                new.append(trial)
+            return find, new
+
+        trials = storage.get_all_trials(study_id, deepcopy=False)  # sorted by number
+        number_of = attrgetter("number")
+
+        def find_sorted(number: int) -> FrozenTrial | None:
+            if number < len(trials) and trials[number].number == number:
+                return trials[number]
+            i = bisect_left(trials, number, key=number_of)
+            return trials[i] if i < len(trials) and trials[i].number == number else None
+
+        return find_sorted, trials[bisect_left(trials, self._n_seen, key=number_of) :]
+
+    def _advance(self, trial: FrozenTrial, now: datetime | None) -> Iterator[Feedback]:
+        """Yield what a trial's progress means, if it made any."""
+        number = trial.number
+        seen = self._open[number]
+        if seen.n_params < 0:
+            yield from self._retire_retried(trial)
+        status = self._status(trial)
+        if status is Status.ASKED and self._is_stale(trial, now):
+            status = Status.GONE
+        if len(trial.params) != seen.n_params:
+            self.space.observe(trial)
+        if (status, len(trial.params)) != (seen.status, seen.n_params):
+            yield self._feedback(trial, status)
+        if trial.state.is_finished():
+            self.space.finish(trial)
+            if trial.datetime_start and trial.datetime_complete:
+                delay = trial.datetime_complete - trial.datetime_start
+                self._longest = max(self._longest, delay)
+            del self._open[number]
+        else:
+            seen.status, seen.n_params = status, len(trial.params)
+
+    def _retire_retried(self, retry: FrozenTrial) -> Iterator[Feedback]:
+        """Take out of the count the trials that a new trial stands for."""
+        history = retry.system_attrs.get(_RETRY_KEY)
+        for number in history if isinstance(history, list) else ():
+            if isinstance(number, int) and 0 <= number < retry.number:
+                self._retried.add(number)
+                yield Feedback(number, Status.GONE, {}, math.nan, None)
+
+    def _status(self, trial: FrozenTrial) -> Status:
+        if trial.state == TrialState.RUNNING:
+            return Status.ASKED
+        if trial.state == TrialState.WAITING or trial.number in self._retried:
+            return Status.GONE
+        return Status.TOLD
+
+    def _feedback(self, trial: FrozenTrial, status: Status) -> Feedback:
+        value = math.nan
+        if status is Status.TOLD and trial.state != TrialState.FAIL and trial.values:
+            value = self._sign * trial.values[0]
+        return Feedback(trial.number, status, trial.params, value, _recorded_depth(trial))
+
+    def _is_stale(self, trial: FrozenTrial, now: datetime | None) -> bool:
+        if trial._trial_id in self._heartbeat_lost:
+            return True
+        if now is None or trial.datetime_start is None:
+            return False
+        limit = self._stale_after
+        if limit is None:
+            if not self._longest:
+                return False
+            limit = max(self._longest * _STALE_FACTOR, _STALE_AT_LEAST)
+        return now - trial.datetime_start > limit
+
+    def _check_heartbeats(self, now: datetime | None) -> None:
+        """Ask the storage, once per heartbeat, whose heart has stopped."""
+        storage = self.storage
+        interval = storage.get_heartbeat_interval() if isinstance(storage, BaseHeartbeat) else None
+        if interval is None or now is None:
+            return
+        last = self._heartbeat_checked
+        if last is None or abs(now - last) >= timedelta(seconds=interval):
+            assert isinstance(storage, BaseHeartbeat)
+            self._heartbeat_checked = now
+            self._heartbeat_lost = set(storage._get_stale_trial_ids(self.study_id))
+
+
+@dataclass
+class _Progress:
+    """What was last seen of an unfinished trial."""
+
+    status: Status | None = None
+    n_params: int = -1
+
+
+class ObservedSpace:
+    """The parameters that trials have in common, learned from finished and unfinished ones.
+
+    A parameter belongs to the space if every completed or pruned trial has it. Until there is
+    one, the trial with the most parameters so far stands for the space, whatever its state: with
+    slow evaluations many trials are asked before the first one ends.
+
+    A parameter whose range changed between two runs has the range of the newest trial. One whose
+    range goes back and forth (it depends on another parameter, say) has none, and is left out.
+    """
+
+    def __init__(self) -> None:
+        self._common: set[str] | None = None
+        self._widest: frozenset[str] = frozenset()
+        self._used: dict[str, list[_Use]] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a trial has ended that shows all its parameters."""
+        return self._common is not None
+
+    def names(self) -> set[str]:
+        """Return every parameter that any trial had."""
+        return set(self._used)
+
+    def observe(self, trial: FrozenTrial) -> None:
+        """Learn from the parameters a trial has so far."""
+        if len(trial.distributions) > len(self._widest):
+            self._widest = frozenset(trial.distributions)
+        for name, distribution in trial.distributions.items():
+            uses = self._used.setdefault(name, [])
+            for use in reversed(uses):
+                if use.distribution == distribution:
+                    use.first = min(use.first, trial.number)
+                    use.last = max(use.last, trial.number)
+                    break
+            else:
+                if len(uses) <= _MAX_RANGES:
+                    uses.append(_Use(distribution, trial.number, trial.number))
+
+    def finish(self, trial: FrozenTrial) -> None:
+        """Learn that a trial will get no more parameters."""
+        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.distributions:
+            if self._common is None:
+                self._common = set(trial.distributions)
+            self._common.intersection_update(trial.distributions)
+
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Return the space, without parameters that have a single value."""
+        space = {}
+        for name in sorted(self._widest if self._common is None else self._common):
+            uses = self._used[name]
+            newest = max(uses, key=attrgetter("last"))
+            steady = all(use is newest or use.last < newest.first for use in uses)
+            if steady and len(uses) <= _MAX_RANGES and not newest.distribution.single():
+                space[name] = newest.distribution
+        return space
+
+
+@dataclass
+class _Use:
+    """The first and the last trial that had a parameter with one certain distribution."""
+
+    distribution: BaseDistribution
+    first: int
+    last: int
+
+
+def record(study: optuna.Study, trial: FrozenTrial, depth: int) -> None:
+    """Store with a trial the depth of the cell it was asked for."""
+    storage = study._storage
+    storage.set_trial_system_attr(trial._trial_id, CELL_KEY, {"depth": depth})
+    storage.set_trial_user_attr(trial._trial_id, DEPTH_KEY, depth)
+
+
+def _recorded_depth(trial: FrozenTrial) -> int | None:
+    """Return the depth stored with a trial. Anybody can write there, so it may be anything."""
+    cell = trial.system_attrs.get(CELL_KEY)
+    if cell is None:
+        return None
+    depth = cell.get("depth") if isinstance(cell, dict) else None
+    if isinstance(depth, int) and not isinstance(depth, bool) and depth >= 0:
+        return depth
+    _logger.warning(
+        f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored."
+    )
+    return None
+
+
+def delays(study: optuna.Study) -> list[Delay]:
+    """Measure the delay of every finished trial from the time stamps in the storage.
+
+    Args:
+        study:
+            Any study, by whatever sampler.
+
+    Returns:
+        One entry per finished trial with time stamps, in the order of the trials: the seconds
+        from its start to its completion, and how many other trials started in between.
+    """
+    trials = [t for t in study.get_trials(deepcopy=False) if t.datetime_start is not None]
+    starts = np.array([_seconds(t.datetime_start) for t in trials])
+    finished = [i for i, t in enumerate(trials) if t.datetime_complete is not None]
+    ends = np.array([_seconds(trials[i].datetime_complete) for i in finished])
+    order = np.sort(starts)
+    asked = np.searchsorted(order, ends, side="right") - np.searchsorted(
+        order, starts[finished], side="left"
+    )
+    return [
+        Delay(trials[i].number, float(end - starts[i]), int(n) - 1)
+        for i, end, n in zip(finished, ends, asked)
+    ]
+
+
+def _seconds(stamp: datetime | None) -> float:
+    assert stamp is not None
+    return stamp.timestamp()

@@ -1,0 +1,424 @@
+"""PCTSSampler: Optuna's hooks over the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+import secrets
+import threading
+from typing import Any
+import warnings
+import zlib
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
+from optuna.samplers._base import _INDEPENDENT_SAMPLING_WARNING_TEMPLATE
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState
+
+from optuna_pcts._history import Feedback
+from optuna_pcts._history import History
+from optuna_pcts._history import record
+from optuna_pcts._history import Status
+from optuna_pcts._policy import check_number
+from optuna_pcts._policy import DUCBV
+from optuna_pcts._policy import Policy
+from optuna_pcts._smoothness import SmoothnessModel
+from optuna_pcts._smoothness import UnknownSmoothness
+from optuna_pcts._space import SearchSpace
+from optuna_pcts._tree import Leaf
+from optuna_pcts._tree import Tree
+
+
+# A space that changes, or parts of it that somebody fixes, has a tree each; old ones are dropped.
+_MAX_TREES = 4
+
+_logger = optuna.logging.get_logger(f"optuna.{__name__}")
+
+
+class PCTSSampler(BaseSampler):
+    """Procrastinated Tree Search: for feedback that is delayed, noisy and expensive.
+
+    The search space is a cube, cut into smaller and smaller cells. Every trial counts in each
+    cell that contains its point; a bandit turns the counts, means and variances into an upper
+    bound for every cell; each ask follows the largest bound down to one small cell and evaluates
+    its centre. Nothing waits: the cell is split at once, and feedback is folded in whenever it
+    arrives, from whichever worker.
+
+    The tree is a function of what is in Optuna's storage and nothing else. Any number of workers
+    may share a study, come and go, and be killed; each one sees the same tree.
+
+    Rewards: the policy's constants are made for rewards in [0, 1]. Values are turned so that
+    larger is better, then scaled so that 0 is their median and 1 their best; whatever is worse
+    than the median counts as 0, and so does a failed trial. The scale is taken anew whenever the
+    number of trials has grown by a quarter.
+
+    Args:
+        policy:
+            The bandit: :class:`DUCBV` (default), :class:`DUCB1Sigma`, :class:`DUCB1`, or any
+            object with a method like theirs (:class:`Policy`).
+        smoothness:
+            How fast the objective may vary: :class:`UnknownSmoothness` (default), or a known
+            :class:`Smoothness`.
+        point:
+            Which point of the chosen cell to evaluate: ``"center"`` (default) or ``"uniform"``.
+        branching:
+            How many children a split of a continuous parameter makes: 3 (default) or 2. With 3,
+            the middle child keeps its parent's centre and so its feedback. Discrete parameters
+            are always split in two.
+        split_order:
+            Names of parameters, or groups of names, to split before all others, in this order:
+            ``["shared_buffers", ["work_mem", "jit"]]``. Useful where changing one parameter
+            costs more than changing another: trials deep in the tree then share its value. A
+            parameter goes first until its side of the cell is a sixteenth of its range (or one
+            value). By default the longest side is split first.
+        search_space:
+            The parameters and their distributions, if they are known up front. Otherwise they
+            are learned from the trials, unfinished ones included, and the very first trial is
+            random.
+        n_startup_trials:
+            Number of first trials left to ``independent_sampler``. The tree needs none.
+        independent_sampler:
+            Samples the parameters that are not common to all trials (conditional ones), and the
+            first trials. By default uniformly at random.
+        warn_independent_sampling:
+            Whether to warn when a parameter is sampled independently.
+        stale_after:
+            Seconds after which a running trial no longer counts as in flight. By default ten
+            times the longest trial seen so far, at least a minute; trials whose heartbeat is
+            lost stop counting in any case.
+        seed:
+            Seed of the random generator. Workers may share it: what is drawn also depends on
+            the number of the trial.
+
+    Raises:
+        TypeError, ValueError:
+            If an argument is not what it should be. The message names it.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | None = None,
+        smoothness: SmoothnessModel | None = None,
+        point: str = "center",
+        branching: int = 3,
+        split_order: Sequence[str | Sequence[str]] | None = None,
+        search_space: Mapping[str, BaseDistribution] | None = None,
+        n_startup_trials: int = 0,
+        independent_sampler: BaseSampler | None = None,
+        warn_independent_sampling: bool = True,
+        stale_after: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._policy = DUCBV() if policy is None else policy
+        self._smoothness = UnknownSmoothness() if smoothness is None else smoothness
+        self._point = point
+        self._branching = branching
+        self._split_order = () if split_order is None else split_order
+        self._search_space = search_space
+        self._n_startup_trials = n_startup_trials
+        self._independent_sampler = independent_sampler
+        self._warn_independent_sampling = warn_independent_sampling
+        self._stale_after = stale_after
+        self._seed = seed
+        self._check_arguments()
+        self._lock = threading.RLock()
+        self._forget()
+
+    # ------------------------------------------------------------------ Optuna's hooks
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        self._raise_error_if_multi_objective(study)
+        if trial.number < self._n_startup_trials:
+            return {}
+        if self._search_space is not None:
+            return {n: d for n, d in self._search_space.items() if not d.single()}
+        with self._lock:
+            return self._read(study, trial).space.distributions()
+
+    def sample_relative(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        search_space: dict[str, BaseDistribution],
+    ) -> dict[str, Any]:
+        self._raise_error_if_multi_objective(study)
+        if not search_space:
+            return {}
+        with self._lock:
+            history = self._read(study, trial)
+            space, tree = self._tree_over(search_space, history)
+            tree.remove(trial.number)  # what others have seen of it so far is not yet a question
+            # An enqueued trial may fix some parameters: the walk keeps to the cells that contain
+            # them, and chooses the others.
+            fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+            rng = self._rng(trial)
+            leaf = tree.select(trial.number, rng, space.to_unit(fixed) if fixed else None)
+            params = space.from_unit(self._point_in(leaf, self._spread(trial, history, tree), rng))
+            params.update((name, fixed[name]) for name in space.names if name in fixed)
+            point = space.to_unit(params)
+            if point is not None:
+                tree.place(trial.number, point, leaf.depth)
+        record(study, trial, leaf.depth)
+        return params
+
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        self._raise_error_if_multi_objective(study)
+        expected = (self._search_space or {}).get(param_name, param_distribution)
+        if expected != param_distribution:
+            raise ValueError(
+                f"The objective suggests `{param_name}` from {param_distribution}, but "
+                f"`search_space` says {expected}."
+            )
+        if self._warn_independent_sampling and trial.number >= self._n_startup_trials:
+            self._warn_of_independence(study, trial, param_name)
+        if self._independent_sampler is not None:
+            return self._independent_sampler.sample_independent(
+                study, trial, param_name, param_distribution
+            )
+        space = SearchSpace({param_name: param_distribution})
+        return space.from_unit([self._rng(trial, param_name).random()])[param_name]
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        if self._independent_sampler is not None:
+            self._independent_sampler.before_trial(study, trial)
+
+    def after_trial(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        if self._independent_sampler is not None:
+            self._independent_sampler.after_trial(study, trial, state, values)
+        for name, expected in (self._search_space or {}).items():
+            actual = trial.distributions.get(name, expected)
+            if actual != expected:
+                # The trial has been evaluated, so it is kept; an error here would lose it.
+                warnings.warn(
+                    f"Trial {trial.number} suggested `{name}` from {actual}, but `search_space` "
+                    f"says {expected}; values outside of the latter are never proposed.",
+                    stacklevel=2,
+                )
+
+    def reseed_rng(self) -> None:
+        # Our own draws depend on the number of the trial, so that copies of the sampler differ.
+        if self._independent_sampler is not None:
+            self._independent_sampler.reseed_rng()
+
+    # ------------------------------------------------------------------ the cache
+
+    def _forget(self) -> None:
+        """Drop all that was read from the storage. It is only a cache."""
+        self._history: History | None = None
+        self._trees: list[tuple[dict[str, BaseDistribution], SearchSpace, Tree]] = []
+        self._read_for: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        for name in ("_lock", "_history", "_trees", "_read_for"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _read(self, study: optuna.Study, trial: FrozenTrial) -> History:
+        """Fold what is new in the storage into the trees, once per trial."""
+        history = self._history
+        if history is None or not history.belongs_to(study):
+            self._forget()
+            history = self._history = History(study, self._stale_after)
+        if self._read_for != trial.number:
+            for feedback in history.update(trial.datetime_start):
+                for _, space, tree in self._trees:
+                    _fold(space, tree, feedback)
+            self._read_for = trial.number
+        return history
+
+    def _tree_over(
+        self, search_space: dict[str, BaseDistribution], history: History
+    ) -> tuple[SearchSpace, Tree]:
+        """Return the tree of a space, built from all trials if it is new."""
+        for i, (known, space, tree) in enumerate(self._trees):
+            if known == search_space:
+                self._trees.append(self._trees.pop(i))  # the last one is dropped last
+                return space, tree
+        self._check_split_order(history)
+        space = SearchSpace(search_space, branching=self._branching, split_order=self._split_order)
+        tree = Tree(space, self._policy, self._smoothness.instances(len(space)))
+        for feedback in history.replay():
+            _fold(space, tree, feedback)
+        self._trees = [*self._trees[1 - _MAX_TREES :], (dict(search_space), space, tree)]
+        return space, tree
+
+    # ------------------------------------------------------------------ points
+
+    def _rng(self, trial: FrozenTrial, purpose: str = "") -> np.random.Generator:
+        """Return the generator of one trial.
+
+        One for each number: workers that share a seed, or forked from one process, must not
+        draw the same numbers.
+        """
+        if self._seed is None:
+            self._seed = secrets.randbits(64)
+        return np.random.default_rng([self._seed, trial.number, zlib.crc32(purpose.encode())])
+
+    def _spread(self, trial: FrozenTrial, history: History, tree: Tree) -> float:
+        """Return the part of a cell's side from which to draw the point: 0 is its centre."""
+        if self._point == "uniform":
+            return 1.0
+        # Somebody may be about to ask the same centre. Stay around it, but not on it.
+        blind = any(n != trial.number and not tree.knows_point(n) for n in history.running)
+        return 1 / self._branching if blind else 0.0
+
+    @staticmethod
+    def _point_in(leaf: Leaf, spread: float, rng: np.random.Generator) -> list[float]:
+        shift = (rng.random(len(leaf.lower)) - 0.5) * spread if spread else [0.0] * len(leaf.lower)
+        return [
+            (lower + upper) / 2 + by * (upper - lower)
+            for lower, upper, by in zip(leaf.lower, leaf.upper, shift)
+        ]
+
+    # ------------------------------------------------------------------ errors and warnings
+
+    def _check_arguments(self) -> None:
+        _check_has_method("policy", self._policy, "bound", "DUCBV()")
+        _check_has_method("smoothness", self._smoothness, "instances", "UnknownSmoothness()")
+        if self._point not in ("center", "uniform"):
+            raise ValueError(f"`point` must be 'center' or 'uniform', but got {self._point!r}.")
+        if isinstance(self._branching, bool) or self._branching not in (2, 3):
+            raise ValueError(f"`branching` must be 2 or 3, but got {self._branching!r}.")
+        _check_integer("n_startup_trials", self._n_startup_trials)
+        if self._seed is not None:
+            _check_integer("seed", self._seed)
+            self._seed = int(self._seed)
+        if self._stale_after is not None:
+            check_number("stale_after", self._stale_after, low=0.0)
+        sampler = self._independent_sampler
+        if sampler is not None and not isinstance(sampler, BaseSampler):
+            raise TypeError(f"`independent_sampler` must be an Optuna sampler, got {sampler!r}.")
+        if not isinstance(self._warn_independent_sampling, bool):
+            raise TypeError(
+                "`warn_independent_sampling` must be True or False, but got "
+                f"{self._warn_independent_sampling!r}."
+            )
+        if self._search_space is not None:
+            _check_search_space(self._search_space)
+        names = _checked_names(self._split_order)
+        unknown = sorted(set(names) - set(self._search_space or names))
+        if unknown:
+            raise ValueError(
+                f"`split_order` names {unknown}, but `search_space` has only "
+                f"{sorted(self._search_space or ())}."
+            )
+
+    def _check_split_order(self, history: History) -> None:
+        """Warn of names that no trial has, once it can be known."""
+        unknown = set(_checked_names(self._split_order)) - history.space.names()
+        if unknown and self._search_space is None:
+            _logger.warning(
+                f"`split_order` names {sorted(unknown)}, which no trial has had so far; the "
+                f"parameters seen are {sorted(history.space.names())}."
+            )
+
+    def _warn_of_independence(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str
+    ) -> None:
+        with self._lock:
+            if self._search_space is None and not self._read(study, trial).space.is_settled:
+                return  # the first trials, before anything is known
+        sampler = self._independent_sampler
+        _logger.warning(
+            _INDEPENDENT_SAMPLING_WARNING_TEMPLATE.format(
+                param_name=param_name,
+                trial_number=trial.number,
+                independent_sampler_name=(
+                    "uniform sampling" if sampler is None else type(sampler).__name__
+                ),
+                sampler_name=type(self).__name__,
+                fallback_reason="the parameter is not one that all trials have in common",
+            )
+        )
+
+
+def _fold(space: SearchSpace, tree: Tree, feedback: Feedback) -> None:
+    """Bring one trial of a tree up to date."""
+    number, status = feedback.number, feedback.status
+    point = space.to_unit(feedback.params)
+    n_unknown = len(space) if point is None else sum(x != x for x in point)
+    if status is not Status.ASKED and n_unknown:
+        tree.remove(number)  # it will never have more coordinates than it has now
+    if point is None or n_unknown == len(space):
+        return
+    tree.place(number, point, feedback.depth)
+    if status is Status.TOLD:
+        tree.tell(number, feedback.value)
+    elif status is Status.GONE:
+        tree.remove(number)
+
+
+def _check_has_method(name: str, value: Any, method: str, example: str) -> None:
+    if isinstance(value, type) or not callable(getattr(value, method, None)):
+        raise TypeError(
+            f"`{name}` must be an object with a method `{method}`, such as {example}, but got "
+            f"{value!r}."
+        )
+
+
+def _check_integer(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"`{name}` must be an integer, but got {value!r}.")
+    if value < 0:
+        raise ValueError(f"`{name}` must not be negative, but got {value!r}.")
+
+
+def _check_search_space(search_space: Any) -> None:
+    if not isinstance(search_space, Mapping):
+        raise TypeError(
+            f"`search_space` must map parameter names to distributions, but got {search_space!r}."
+        )
+    if not search_space:
+        raise ValueError("`search_space` must name at least one parameter, but is empty.")
+    for name, distribution in search_space.items():
+        if not isinstance(name, str) or not isinstance(distribution, BaseDistribution):
+            raise TypeError(
+                "`search_space` must map parameter names to Optuna distributions, but has "
+                f"{name!r}: {distribution!r}."
+            )
+
+
+def _checked_names(split_order: Any) -> list[str]:
+    """Return the names in `split_order`, each of which must stand there once."""
+    if isinstance(split_order, str) or not isinstance(split_order, Sequence):
+        raise TypeError(
+            "`split_order` must be a list of parameter names or groups of names, but got "
+            f"{split_order!r}."
+        )
+    names: list[str] = []
+    for entry in split_order:
+        group = [entry] if isinstance(entry, str) else entry
+        if not isinstance(group, Sequence) or not all(isinstance(name, str) for name in group):
+            raise TypeError(
+                "`split_order` must be a list of parameter names or groups of names, but has "
+                f"the entry {entry!r}."
+            )
+        names.extend(group)
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"`split_order` names {repeated} more than once.")
+    return names

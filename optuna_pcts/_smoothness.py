@@ -1,0 +1,80 @@
+"""How fast the objective may vary inside a cell: the diameter term ``nu rho^h`` of eq. 3.
+
+Nobody knows (nu, rho) of a real objective. :class:`UnknownSmoothness` runs one instance of the
+search for each of several rho, one ask in turn (appendix C.2, after POO). Unlike POO, all
+instances share one tree and its feedback: an evaluation tells every instance the same thing, so
+nothing is paid for twice, and each instance differs only in how it reads the tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+from typing import runtime_checkable
+
+from optuna_pcts._policy import check_number
+
+
+@runtime_checkable
+class SmoothnessModel(Protocol):
+    """What the tree needs to know: the (nu, rho) of each instance."""
+
+    def instances(self, n_dims: int) -> list[tuple[float, float]]:
+        """Return (nu, rho) of each instance for a space of ``n_dims`` parameters."""
+        ...
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """Known smoothness: inside a cell of depth h the reward varies by at most ``nu rho^h``.
+
+    Args:
+        nu:
+            Variation over the whole space, in units of the reward range (nu_1).
+        rho:
+            Factor by which one split shrinks it, between 0 and 1.
+    """
+
+    nu: float
+    rho: float
+
+    def __post_init__(self) -> None:
+        check_number("nu", self.nu, low=0.0, open_low=False)
+        check_number("rho", self.rho, low=0.0, high=1.0)
+
+    def instances(self, n_dims: int) -> list[tuple[float, float]]:
+        return [(self.nu, self.rho)]
+
+
+@dataclass(frozen=True)
+class UnknownSmoothness:
+    """Unknown smoothness: instances with different rho over one shared tree.
+
+    POO spreads its rho over (0, rho_max] whatever the dimension. But a cell needs one split per
+    parameter to shrink on every side, so the rho that fits depends on the dimension D before
+    anything else: rho = 2^(-k/D), where k is the exponent with which the objective flattens
+    towards its optimum when the cell is halved on every side (k = 1: a cone, k = 2: a parabola,
+    k = 1/2: a cusp).
+
+    Args:
+        nu:
+            Variation over the whole space, in units of the reward range (nu_max).
+        exponents:
+            The k of each instance.
+    """
+
+    nu: float = 0.5
+    exponents: tuple[float, ...] = (0.5, 1.0, 2.0)
+
+    def __post_init__(self) -> None:
+        check_number("nu", self.nu, low=0.0, open_low=False)
+        if isinstance(self.exponents, (str, bytes)) or not hasattr(self.exponents, "__iter__"):
+            raise TypeError(f"`exponents` must be a sequence of numbers, got {self.exponents!r}.")
+        object.__setattr__(self, "exponents", tuple(self.exponents))
+        if not self.exponents:
+            raise ValueError("`exponents` must name at least one instance, but is empty.")
+        for exponent in self.exponents:
+            check_number("exponents", exponent, low=0.0)
+
+    def instances(self, n_dims: int) -> list[tuple[float, float]]:
+        return [(self.nu, 2.0 ** (-k / max(n_dims, 1))) for k in self.exponents]

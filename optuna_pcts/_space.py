@@ -1,0 +1,260 @@
+"""The search space as a unit cube, and where its cells may be cut.
+
+Each parameter is one axis of the cube. A continuous axis is the (log-)linear scale of the
+parameter. A discrete axis is a row of slots, one per value: equally wide, or, for a log integer,
+as wide as the value is on the log scale. A value sits at the centre of its slot, and cuts fall
+only between slots, so that a cell always holds whole values and the smallest cell is one value.
+
+::
+
+    float 0..1      |-------------------------------|      cut into thirds (or halves)
+    int 0..4        |  0  |  1  |  2  |  3  |  4  |        cut in two, between values
+    log int 1..8    |    1    |   2   |  3  | 4 |5|6|7|8|  the same, slots as wide as log(v) is
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from abc import abstractmethod
+from collections.abc import Mapping
+from collections.abc import Sequence
+import math
+from typing import Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution
+from optuna.distributions import CategoricalDistribution
+from optuna.distributions import FloatDistribution
+from optuna.distributions import IntDistribution
+
+from optuna_pcts._tree import Split
+
+
+# A parameter named in `split_order` goes before the others until its side is this short: four
+# halvings or three thirds. From then on all parameters take part again, longest side first.
+_FIRST_UNTIL_SIDE = 1 / 16
+
+
+class _Axis(ABC):
+    """One parameter <-> [0, 1]."""
+
+    # Two positions closer than this are the same one: a value that went through the parameter's
+    # own scale comes back with a rounding error.
+    tolerance = 0.0
+
+    @abstractmethod
+    def to_unit(self, value: Any) -> float:
+        """Return the position of a value; NaN when the axis does not hold it."""
+
+    @abstractmethod
+    def from_unit(self, position: float) -> Any:
+        """Return the value at a position, in Python's own types."""
+
+    @abstractmethod
+    def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
+        """Return where to cut a side into children; empty when it cannot be cut any more."""
+
+
+class _ContinuousAxis(_Axis):
+    def __init__(self, distribution: FloatDistribution) -> None:
+        self._low, self._high = distribution.low, distribution.high
+        self._log = distribution.log
+        # Halved, so that a range up to the largest float does not overflow.
+        self._start = (math.log(self._low) if self._log else self._low) / 2
+        self._length = (math.log(self._high) if self._log else self._high) / 2 - self._start
+        ends = (abs(self._start), abs(self._start + self._length))
+        self.tolerance = 16 * np.finfo(float).eps * max(1.0, max(ends) / (self._length or 1.0))
+
+    def to_unit(self, value: Any) -> float:
+        if not self._low <= value <= self._high or not self._length:
+            return 0.5 if value == self._low else math.nan
+        position = ((math.log(value) if self._log else value) / 2 - self._start) / self._length
+        return min(max(position, 0.0), 1.0)
+
+    def from_unit(self, position: float) -> float:
+        value = 2 * (self._start + position * self._length)
+        return float(min(max(math.exp(value) if self._log else value, self._low), self._high))
+
+    def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
+        side = upper - lower
+        if side < 1e3 * self.tolerance or not self._length:
+            return ()
+        return tuple(lower + side * i / branching for i in range(1, branching))
+
+
+class _DiscreteAxis(_Axis):
+    """Slots 0 .. n_values - 1. Subclasses say what stands in a slot."""
+
+    def __init__(self, n_values: int) -> None:
+        self._n_values = n_values
+
+    @abstractmethod
+    def _index(self, value: Any) -> int | None: ...
+
+    @abstractmethod
+    def _value(self, index: int) -> Any: ...
+
+    def _edge(self, index: int) -> float:
+        """Return the left edge of a slot."""
+        return index / self._n_values
+
+    def _slot(self, position: float) -> int:
+        """Return the slot that holds a position."""
+        return int(position * self._n_values)
+
+    def to_unit(self, value: Any) -> float:
+        index = self._index(value)
+        return math.nan if index is None else (self._edge(index) + self._edge(index + 1)) / 2
+
+    def from_unit(self, position: float) -> Any:
+        return self._value(min(max(self._slot(position), 0), self._n_values - 1))
+
+    def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
+        # In two, whatever the branching: thirds of a few values waste trials on neighbours.
+        middle = (lower + upper) / 2
+        slot = self._slot(middle)
+        inside = [
+            edge
+            for edge in (self._edge(slot), self._edge(slot + 1))
+            # The bounds of a cell are edges themselves, computed by the same formula.
+            if lower < edge < upper
+        ]
+        return (min(inside, key=lambda edge: abs(edge - middle)),) if inside else ()
+
+
+class _SteppedAxis(_DiscreteAxis):
+    """Integers and stepped floats."""
+
+    def __init__(self, distribution: FloatDistribution | IntDistribution) -> None:
+        self._low, self._high = distribution.low, distribution.high
+        self._step = distribution.step or 1
+        self._type: type[int] | type[float] = (
+            int if isinstance(distribution, IntDistribution) else float
+        )
+        super().__init__(round((self._high - self._low) / self._step) + 1)
+
+    def _index(self, value: Any) -> int | None:
+        if not self._low <= value <= self._high:
+            return None
+        return round((value - self._low) / self._step)
+
+    def _value(self, index: int) -> int | float:
+        return self._type(min(self._low + index * self._step, self._high))
+
+
+class _LogIntAxis(_SteppedAxis):
+    def __init__(self, distribution: IntDistribution) -> None:
+        super().__init__(distribution)
+        self._start = math.log(self._low - 0.5)
+        self._length = math.log(self._high + 0.5) - self._start
+
+    def _edge(self, index: int) -> float:
+        if index in (0, self._n_values):  # exact, where the logarithm would round
+            return float(index > 0)
+        return (math.log(self._low - 0.5 + index) - self._start) / self._length
+
+    def _slot(self, position: float) -> int:
+        return int(math.exp(self._start + position * self._length) - self._low + 0.5)
+
+
+class _CategoricalAxis(_DiscreteAxis):
+    def __init__(self, distribution: CategoricalDistribution) -> None:
+        self._distribution = distribution
+        super().__init__(len(distribution.choices))
+
+    def _index(self, value: Any) -> int | None:
+        try:
+            return int(self._distribution.to_internal_repr(value))
+        except ValueError:
+            return None
+
+    def _value(self, index: int) -> Any:
+        return self._distribution.choices[index]
+
+
+def _axis(name: str, distribution: BaseDistribution) -> _Axis:
+    if isinstance(distribution, CategoricalDistribution):
+        return _CategoricalAxis(distribution)
+    if isinstance(distribution, IntDistribution):
+        return _LogIntAxis(distribution) if distribution.log else _SteppedAxis(distribution)
+    if isinstance(distribution, FloatDistribution):
+        if distribution.step is not None:
+            return _SteppedAxis(distribution)
+        return _ContinuousAxis(distribution)
+    raise TypeError(f"The distribution of parameter `{name}` is not supported: {distribution!r}.")
+
+
+class SearchSpace:
+    """Parameters <-> points of the unit cube, and how its cells are cut.
+
+    Args:
+        distributions:
+            The parameters. Their order does not matter.
+        branching:
+            How many children a cut of a continuous side makes: 2 or 3. With 3 the centre of a
+            cell is the centre of its middle child, which so keeps its feedback.
+        split_order:
+            Parameters, or groups of them, to cut before all others. Unknown names are ignored.
+    """
+
+    def __init__(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        *,
+        branching: int = 3,
+        split_order: Sequence[str | Sequence[str]] = (),
+    ) -> None:
+        # Sorted, so that every worker has the same axes whatever its objective suggests first.
+        self.names = tuple(sorted(distributions))
+        self._axes = tuple(_axis(name, distributions[name]) for name in self.names)
+        self._branching = branching
+        groups = split_groups(split_order)
+        rank = {name: i for i, group in enumerate(groups) for name in group}
+        self._ranks = tuple(rank.get(name, len(groups)) for name in self.names)
+        self._last_rank = len(groups)
+        self.tolerance = tuple(axis.tolerance for axis in self._axes)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def to_unit(self, params: Mapping[str, Any]) -> list[float] | None:
+        """Return the point of a trial, NaN where it lacks a parameter; None if it lies outside."""
+        point = []
+        for name, axis in zip(self.names, self._axes):
+            position = math.nan
+            if name in params:
+                position = axis.to_unit(params[name])
+                if position != position:
+                    return None
+            point.append(position)
+        return point
+
+    def from_unit(self, point: Sequence[float]) -> dict[str, Any]:
+        """Return the parameters at a point."""
+        return {
+            name: axis.from_unit(position)
+            for name, axis, position in zip(self.names, self._axes, point)
+        }
+
+    def split(self, lower: Sequence[float], upper: Sequence[float]) -> Split | None:
+        """Choose the cut of a cell: longest side first, `split_order` before that.
+
+        The choice depends on nothing but the cell, so every worker makes the same one.
+        """
+        best: Split | None = None
+        best_key = (self._last_rank + 1, 0.0)
+        for dim, axis in enumerate(self._axes):
+            side = upper[dim] - lower[dim]
+            # A hair of rounding must not decide between sides that are equally long.
+            rank = self._ranks[dim] if side > _FIRST_UNTIL_SIDE else self._last_rank
+            if rank > best_key[0] or (rank == best_key[0] and side <= best_key[1] * (1 + 1e-9)):
+                continue
+            cuts = axis.cuts(lower[dim], upper[dim], self._branching)
+            if cuts:
+                best, best_key = Split(dim, cuts), (rank, side)
+        return best
+
+
+def split_groups(split_order: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """Return `split_order` with every entry as a group of names."""
+    return [[entry] if isinstance(entry, str) else list(entry) for entry in split_order]

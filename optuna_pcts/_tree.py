@@ -1,0 +1,593 @@
+r"""The tree of cells: statistics up the path, Bmin down to a leaf. The whole algorithm is here.
+
+==========================  =====================================================================
+paper                       here
+==========================  =====================================================================
+node (h, l), X_(h,l)        a row of the node columns; its ``depth``; its ``lower``/``upper``
+T, S                        ``n_asked``, ``n_told`` of a node and all that lies in its cell
+mu, sigma^2                 mean and variance of the rewards told back from its cell
+B_(h,l),s,t + nu rho^h      ``bound``, one row per smoothness instance
+Bmin                        ``b_min`` = min(bound, max over children of b_min)            (eq. 3)
+algorithm 1, lines 4-5      :meth:`Tree.select`
+algorithm 1, lines 7 and 9  :meth:`Tree.place`
+algorithm 1, line 8         :meth:`Tree.tell`
+==========================  =====================================================================
+
+Two rules make the tree a function of the *set* of trials, whatever the order they come in:
+
+1. A trial counts in every cell that contains its point. A point on a cut lies in neither child
+   (so the centre of a cell that is halved counts in that cell alone, as in HOO, and the centre of
+   a cell cut in three counts in its middle child too).
+2. A trial that was asked at depth h splits the cells down to depth h that contain its point,
+   at once, without waiting for its feedback.
+
+A leaf is asked while it is empty. A leaf that holds a trial (the middle child above, or one where
+somebody else's trial fell) is split and the walk goes on. Only a cell of one single value is
+asked again: that is a replicate.
+
+Worked example: one parameter, three children, all rewards already scaled. Trial 0 asked the root
+at 0.5, trial 1 the left third at 1/6, trial 2 the right third at 5/6 and is still in flight::
+
+    depth 0              [0, 1]  asked 3, told 2: rewards 0.2 and 0.6
+                   /        |         \
+    depth 1   [0,1/3]   [1/3,2/3]   [2/3,1]
+              told 1:   told 1:     asked 1, told 0:
+              0.6       0.2         bound infinite
+               /|\                    /|\
+    depth 2   . o .                 . o .          o: holds its parent's trial, .: empty
+
+The tests compute every number of this tree by hand (``tests/test_tree.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
+from typing import Any
+from typing import NamedTuple
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optuna_pcts._policy import FloatArray
+from optuna_pcts._policy import NodeStatistics
+from optuna_pcts._policy import Policy
+
+
+# The reward scale is taken anew when the number of trials has grown by this factor.
+_SCALE_EVERY = 1.25
+# Everything below this quantile of the values is as good as a failure: reward 0. Where exactly a
+# bad region is bad must not cost resolution where it is good.
+_CLIP_QUANTILE = 0.5
+# A value this many ranges above the best of the scale's own trials waits for the next scale.
+_MAX_REWARD = 10.0
+
+
+class Split(NamedTuple):
+    """A cut of a cell across one axis; ``cuts`` are positions in the unit cube."""
+
+    dim: int
+    cuts: tuple[float, ...]  # one or two
+
+
+class Splitter(Protocol):
+    """How the cells of a space are cut. Must depend on the cell alone."""
+
+    @property
+    def tolerance(self) -> Sequence[float]:
+        """Rounding error of a position, for each axis."""
+        ...
+
+    def split(self, lower: Sequence[float], upper: Sequence[float]) -> Split | None:
+        """Return the cut of a cell, or None when it cannot be cut any more."""
+        ...
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The cell chosen to be asked."""
+
+    depth: int
+    lower: list[float]
+    upper: list[float]
+
+
+class _Columns:
+    """Named numpy columns of one common, growing length."""
+
+    def __init__(self, **columns: tuple[Any, Any, tuple[int, ...]]) -> None:
+        self._fill = {name: fill for name, (_, fill, _) in columns.items()}
+        self.length = 0
+        for name, (dtype, fill, shape) in columns.items():
+            setattr(self, name, np.full((*shape, 16), fill, dtype=dtype))
+        self._capacity = 16
+
+    def extend(self, length: int) -> None:
+        """Make room for at least ``length`` rows."""
+        self.length = max(self.length, length)
+        if length <= self._capacity:
+            return
+        capacity = max(length, self._capacity * 3 // 2)
+        for name, fill in self._fill.items():
+            old = getattr(self, name)
+            new = np.full((*old.shape[:-1], capacity), fill, dtype=old.dtype)
+            new[..., : self._capacity] = old
+            setattr(self, name, new)
+        self._capacity = capacity
+
+
+class _Nodes(_Columns):
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    first_child: NDArray[np.int32]  # -1: a leaf; children stand side by side, after the parent
+    n_children: NDArray[np.int32]
+    dim: NDArray[np.int32]
+    cuts: FloatArray  # (2, n); the second is inf where there are two children
+    final: NDArray[np.bool_]  # cannot be split
+    n_asked: NDArray[np.int32]
+    n_told: NDArray[np.int32]
+    total: FloatArray  # sum of rewards
+    square: FloatArray  # sum of their squares
+    first_trial: NDArray[np.int32]  # head of the list of trials whose deepest cell this is
+    b_min: FloatArray  # (n_instances, n)
+
+
+class _Trials(_Columns):
+    """One row per trial number."""
+
+    node: NDArray[np.int32]  # deepest cell that holds its point; -1: not in the tree
+    next: NDArray[np.int32]  # next trial of the same cell
+    told: NDArray[np.bool_]
+    value: FloatArray  # larger is better; NaN: failed
+    point: FloatArray  # (n_dims, n)
+
+
+class Tree:
+    """Cells of the unit cube with the statistics of the trials inside them.
+
+    Args:
+        splitter:
+            How cells are cut.
+        policy:
+            The bandit that bounds each cell's reward.
+        instances:
+            (nu, rho) of each smoothness instance.
+    """
+
+    def __init__(
+        self, splitter: Splitter, policy: Policy, instances: Sequence[tuple[float, float]]
+    ) -> None:
+        self._splitter = splitter
+        self._policy = policy
+        self._nu = np.array([[nu] for nu, _ in instances])
+        self._rho = np.array([[rho] for _, rho in instances])
+        self._tolerance = tuple(splitter.tolerance)
+        self._n_dims = len(self._tolerance)
+        self._nodes = _Nodes(
+            parent=(np.int32, -1, ()),
+            depth=(np.int32, 0, ()),
+            first_child=(np.int32, -1, ()),
+            n_children=(np.int32, 0, ()),
+            dim=(np.int32, -1, ()),
+            cuts=(np.float64, math.inf, (2,)),
+            final=(np.bool_, False, ()),
+            n_asked=(np.int32, 0, ()),
+            n_told=(np.int32, 0, ()),
+            total=(np.float64, 0.0, ()),
+            square=(np.float64, 0.0, ()),
+            first_trial=(np.int32, -1, ()),
+            b_min=(np.float64, math.inf, (len(instances),)),
+        )
+        self._trials = _Trials(
+            node=(np.int32, -1, ()),
+            next=(np.int32, -1, ()),
+            told=(np.bool_, False, ()),
+            value=(np.float64, math.nan, ()),
+            point=(np.float64, math.nan, (self._n_dims,)),
+        )
+        self._nodes.extend(1)
+        root = self._root_cell()
+        self._nodes.final[0] = splitter.split(*root) is None
+        self._dirty: set[int] = set()  # nodes whose b_min must be computed anew
+        self._partial: set[int] = set()  # trials with unknown coordinates
+        self._log_t = 0.0
+        self._low, self._unit = 0.0, 1.0  # the reward scale
+        self._checkpoint = 1  # the scale is that of the trials numbered below this
+        self._scale_is_from_all = True  # because too few of those are told
+        self._scale_is_old = False
+
+    # ------------------------------------------------------------------ what is in the tree
+
+    @property
+    def n_nodes(self) -> int:
+        return self._nodes.length
+
+    @property
+    def n_asked(self) -> int:
+        """Number of trials in the tree, told back or not (the paper's t)."""
+        return int(self._nodes.n_asked[0])
+
+    @property
+    def n_told(self) -> int:
+        return int(self._nodes.n_told[0])
+
+    @property
+    def depth(self) -> int:
+        """Depth of the deepest cell."""
+        return int(self._nodes.depth[: self.n_nodes].max())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns."""
+        columns = (vars(self._nodes), vars(self._trials))
+        return sum(a.nbytes for c in columns for a in c.values() if isinstance(a, np.ndarray))
+
+    def __contains__(self, number: int) -> bool:
+        return number < self._trials.length and self._trials.node[number] >= 0
+
+    def knows_point(self, number: int) -> bool:
+        """Whether the trial is in the tree with every coordinate."""
+        return number in self and number not in self._partial
+
+    # ------------------------------------------------------------------ ask
+
+    def select(
+        self,
+        instance: int,
+        rng: np.random.Generator,
+        fixed: Sequence[float] | None = None,
+    ) -> Leaf:
+        """Follow the optimistic path to a leaf (algorithm 1, lines 4 and 5).
+
+        Args:
+            instance:
+                The smoothness instance whose turn it is.
+            rng:
+                Breaks ties that the number of asked trials does not break.
+            fixed:
+                A point whose known coordinates the leaf must contain; NaN where it is free.
+        """
+        self._refresh()
+        nodes = self._nodes
+        b_min = nodes.b_min[instance % len(nodes.b_min)]
+        cell = self._root_cell()
+        node = 0
+        while True:
+            if nodes.first_child[node] < 0:
+                if not nodes.n_asked[node] or nodes.final[node]:
+                    break
+                self._split(node, *cell)
+                b_min = nodes.b_min[instance % len(nodes.b_min)]
+            if fixed is not None and fixed[nodes.dim[node]] == fixed[nodes.dim[node]]:
+                child = self._child_at(node, fixed)
+                if child < 0:
+                    break
+            else:
+                child = self._best_child(node, b_min, rng)
+            self._narrow(cell, node, child)
+            node = child
+        return Leaf(int(nodes.depth[node]), *cell)
+
+    def _best_child(self, node: int, b_min: FloatArray, rng: np.random.Generator) -> int:
+        nodes = self._nodes
+        first = int(nodes.first_child[node])
+        end = first + int(nodes.n_children[node])
+        scores = b_min[first:end].tolist()
+        top = max(scores)
+        if scores.count(top) == 1:
+            return first + scores.index(top)
+        # Infinite on both sides, typically. The side with fewer asked trials keeps the trials in
+        # flight from clumping, which a coin alone would not.
+        asked = nodes.n_asked[first:end].tolist()
+        fewest = min(n for n, score in zip(asked, scores) if score == top)
+        ties = [i for i, score in enumerate(scores) if score == top and asked[i] == fewest]
+        return first + (ties[0] if len(ties) == 1 else ties[int(rng.integers(len(ties)))])
+
+    # ------------------------------------------------------------------ trials come and go
+
+    def place(self, number: int, point: Sequence[float], depth: int | None = None) -> None:
+        """Count a trial as asked in every cell that contains its point.
+
+        Args:
+            number:
+                Trial number.
+            point:
+                Its position in the unit cube. NaN where a coordinate is unknown: the trial then
+                counts down to the last cell that certainly contains it.
+            depth:
+                Depth of the cell it was asked for, which is split at once; None for a trial
+                that the tree did not ask for.
+        """
+        trials, nodes = self._trials, self._nodes
+        trials.extend(number + 1)
+        if trials.node[number] >= 0:
+            at = trials.node[number]
+            splits = depth is not None and nodes.first_child[at] < 0 and not nodes.final[at]
+            if self._same_point(number, point) and not (splits and nodes.depth[at] <= depth):
+                return
+            self.remove(number)
+        trials.point[:, number] = point
+        if any(x != x for x in point):
+            self._partial.add(number)
+        cell = self._root_cell()
+        path = [0]
+        node = 0
+        while True:
+            if nodes.first_child[node] < 0:
+                if depth is None or nodes.depth[node] > depth or nodes.final[node]:
+                    break
+                self._split(node, *cell)
+            child = self._child_at(node, point)
+            if child < 0:
+                break
+            self._narrow(cell, node, child)
+            node = child
+            path.append(node)
+        self._link(number, node)
+        nodes.n_asked[path] += 1
+        if nodes.final[node]:
+            self._dirty.update(path)  # asking a single value closes it until it is told
+
+    def tell(self, number: int, value: float) -> None:
+        """Fold in the feedback of a trial in the tree: larger is better, NaN is a failure."""
+        trials = self._trials
+        if trials.told[number]:
+            self._count_told(number, -1)
+        trials.value[number] = value
+        trials.told[number] = True
+        self._count_told(number, 1)
+
+    def remove(self, number: int) -> None:
+        """Take a trial out of every count. What it split stays split."""
+        if number not in self:
+            return
+        trials = self._trials
+        if trials.told[number]:
+            self._count_told(number, -1)
+            trials.told[number] = False
+        path = self._path(int(trials.node[number]))
+        self._nodes.n_asked[path] -= 1
+        self._dirty.update(path)
+        self._unlink(number)
+        self._partial.discard(number)
+
+    def _count_told(self, number: int, sign: int) -> None:
+        nodes = self._nodes
+        reward = float(self._rewards(self._trials.value[number : number + 1])[0])
+        path = self._path(int(self._trials.node[number]))
+        nodes.n_told[path] += sign
+        nodes.total[path] += sign * reward
+        nodes.square[path] += sign * reward * reward
+        self._dirty.update(path)
+        self._scale_is_old |= self._scale_is_from_all or number < self._checkpoint
+
+    # ------------------------------------------------------------------ cells
+
+    def _root_cell(self) -> tuple[list[float], list[float]]:
+        return [0.0] * self._n_dims, [1.0] * self._n_dims
+
+    def _narrow(self, cell: tuple[list[float], list[float]], node: int, child: int) -> None:
+        """Turn the cell of a node into that of its child."""
+        nodes = self._nodes
+        lower, upper = cell
+        dim = int(nodes.dim[node])
+        i = child - int(nodes.first_child[node])
+        if i > 0:
+            lower[dim] = float(nodes.cuts[i - 1, node])
+        if i < nodes.n_children[node] - 1:
+            upper[dim] = float(nodes.cuts[i, node])
+
+    def _child_at(self, node: int, point: Sequence[float]) -> int:
+        """Return the child that contains a point; -1 if unknown or on a cut."""
+        nodes = self._nodes
+        dim = int(nodes.dim[node])
+        x = point[dim]
+        first_cut, second_cut = nodes.cuts[0, node], nodes.cuts[1, node]
+        tolerance = self._tolerance[dim]
+        if x != x or abs(x - first_cut) <= tolerance or abs(x - second_cut) <= tolerance:
+            return -1
+        return int(nodes.first_child[node]) + bool(x > first_cut) + bool(x > second_cut)
+
+    def _split(self, node: int, lower: list[float], upper: list[float]) -> None:
+        """Give a leaf its children, and hand its trials down to them."""
+        nodes, trials = self._nodes, self._trials
+        split = self._splitter.split(lower, upper)
+        assert split is not None, "a final cell is never split"
+        first, n_children = nodes.length, len(split.cuts) + 1
+        children = slice(first, first + n_children)
+        nodes.extend(first + n_children)
+        nodes.first_child[node] = first
+        nodes.n_children[node] = n_children
+        nodes.dim[node] = split.dim
+        nodes.cuts[: len(split.cuts), node] = split.cuts
+        nodes.parent[children] = node
+        nodes.depth[children] = nodes.depth[node] + 1
+        for child in range(first, first + n_children):
+            cell = (lower.copy(), upper.copy())
+            self._narrow(cell, node, child)
+            nodes.final[child] = self._splitter.split(*cell) is None
+        number = int(nodes.first_trial[node])
+        nodes.first_trial[node] = -1
+        while number >= 0:
+            following = int(trials.next[number])
+            child = self._child_at(node, trials.point[:, number])
+            self._link(number, child if child >= 0 else node)
+            if child >= 0:
+                nodes.n_asked[child] += 1
+                if trials.told[number]:
+                    reward = float(self._rewards(trials.value[number : number + 1])[0])
+                    nodes.n_told[child] += 1
+                    nodes.total[child] += reward
+                    nodes.square[child] += reward * reward
+            number = following
+        self._update_b_min(range(first, first + n_children))
+        self._dirty.update(self._path(node))
+
+    def _path(self, node: int) -> list[int]:
+        """Return a node and its ancestors."""
+        parent = self._nodes.parent
+        path = []
+        while node >= 0:
+            path.append(node)
+            node = int(parent[node])
+        return path
+
+    def _link(self, number: int, node: int) -> None:
+        trials, nodes = self._trials, self._nodes
+        trials.node[number] = node
+        trials.next[number] = nodes.first_trial[node]
+        nodes.first_trial[node] = number
+
+    def _unlink(self, number: int) -> None:
+        trials, nodes = self._trials, self._nodes
+        node = int(trials.node[number])
+        following = trials.next[number]
+        if nodes.first_trial[node] == number:
+            nodes.first_trial[node] = following
+        else:
+            before = int(nodes.first_trial[node])
+            while trials.next[before] != number:
+                before = int(trials.next[before])
+            trials.next[before] = following
+        trials.node[number] = trials.next[number] = -1
+
+    def _same_point(self, number: int, point: Sequence[float]) -> bool:
+        """Whether a trial already stands at a point, as far as the point is known."""
+        known = self._trials.point[:, number].tolist()
+        return all(
+            y != y or abs(x - y) <= tolerance
+            for x, y, tolerance in zip(known, point, self._tolerance)
+        )
+
+    # ------------------------------------------------------------------ rewards and bounds
+
+    def _rewards(self, values: FloatArray) -> FloatArray:
+        """Scale values so that the paper's constants, made for [0, 1], mean something.
+
+        0 is the median of the values and all below it, failures among them; 1 is the best.
+        """
+        rewards = (values - self._low) / self._unit
+        rewards = np.where(values == np.inf, 1.0, rewards)
+        clipped: FloatArray = np.clip(np.nan_to_num(rewards, nan=0.0), 0.0, _MAX_REWARD)
+        return clipped
+
+    def _rescale(self) -> bool:
+        """Take the reward scale anew; return whether it moved.
+
+        A scale that followed every value would change every statistic with every trial. It is
+        that of the trials numbered below a checkpoint, and checkpoints grow geometrically: so it
+        is held for a while, yet remains a function of the set of trials in the tree.
+        """
+        trials = self._trials
+        while max(self._checkpoint + 1, int(self._checkpoint * _SCALE_EVERY)) <= trials.length:
+            self._checkpoint = max(self._checkpoint + 1, int(self._checkpoint * _SCALE_EVERY))
+            self._scale_is_old = True
+        if not self._scale_is_old:
+            return False
+        self._scale_is_old = False
+        told = trials.told[: self._checkpoint]
+        self._scale_is_from_all = 2 * int(np.count_nonzero(told)) < self._checkpoint
+        n = trials.length if self._scale_is_from_all else self._checkpoint
+        values = trials.value[:n][trials.told[:n]]
+        values = values[np.isfinite(values)]
+        low = float(np.quantile(values, _CLIP_QUANTILE)) if len(values) else 0.0
+        unit = float(values.max() / 2 - low / 2) * 2 if len(values) else 0.0
+        if not (math.isfinite(unit) and unit > 0):
+            unit = 1.0
+        moved = (low, unit) != (self._low, self._unit)
+        self._low, self._unit = low, unit
+        return moved
+
+    def _refresh(self) -> None:
+        """Bring every b_min up to date: along the changed paths, or all in one pass."""
+        # log t is that of the last power of two, so that time alone changes no bound (rule of
+        # the house: an ask and a tell touch one path).
+        log_t = math.log(2) * (max(self.n_asked, 1).bit_length() - 1)
+        moved = self._rescale()
+        if moved:
+            self._accumulate()
+        if moved or log_t != self._log_t or len(self._dirty) * 8 > self.n_nodes:
+            self._log_t = log_t
+            self._update_all_b_min()
+        elif self._dirty:
+            # Children stand after their parents, so descending order is bottom-up.
+            self._update_b_min(sorted(self._dirty, reverse=True))
+        self._dirty.clear()
+
+    def _accumulate(self) -> None:
+        """Sum the rewards up the tree, level by level."""
+        nodes, trials = self._nodes, self._trials
+        told = trials.told[: trials.length]
+        rewards = self._rewards(trials.value[: trials.length][told])
+        at = trials.node[: trials.length][told]
+        n = self.n_nodes
+        nodes.total[:n] = np.bincount(at, weights=rewards, minlength=n)
+        nodes.square[:n] = np.bincount(at, weights=rewards * rewards, minlength=n)
+        for level, starts, parents in self._levels():
+            nodes.total[parents] += np.add.reduceat(nodes.total[level], starts)
+            nodes.square[parents] += np.add.reduceat(nodes.square[level], starts)
+
+    def _update_all_b_min(self) -> None:
+        nodes = self._nodes
+        bound = self._bounds(slice(0, self.n_nodes))
+        nodes.b_min[:, : self.n_nodes] = bound
+        for level, starts, parents in self._levels():
+            best_child = np.maximum.reduceat(nodes.b_min[:, level], starts, axis=1)
+            nodes.b_min[:, parents] = np.minimum(bound[:, parents], best_child)  # eq. 3
+
+    def _update_b_min(self, changed: Sequence[int]) -> None:
+        """Compute b_min of nodes given children first."""
+        nodes = self._nodes
+        bound = self._bounds(np.array(changed))
+        for i, node in enumerate(changed):
+            first = nodes.first_child[node]
+            if first < 0:
+                nodes.b_min[:, node] = bound[:, i]
+            else:
+                children = nodes.b_min[:, first : first + nodes.n_children[node]]
+                nodes.b_min[:, node] = np.minimum(bound[:, i], children.max(axis=1))  # eq. 3
+
+    def _bounds(self, rows: Any) -> FloatArray:
+        """Return bound + diameter of nodes, a row per instance."""
+        nodes = self._nodes
+        n_told = nodes.n_told[rows].astype(float)
+        known = n_told > 0
+        depth = nodes.depth[rows].astype(float)
+        bound = np.full(len(n_told), math.inf)
+        if known.any():
+            n = n_told[known]
+            mean = nodes.total[rows][known] / n
+            variance = np.maximum(nodes.square[rows][known] / n - mean * mean, 0.0)
+            bound[known] = self._policy.bound(
+                NodeStatistics(
+                    mean=mean,
+                    variance=variance,
+                    n_told=n,
+                    n_asked=nodes.n_asked[rows][known].astype(float),
+                    depth=depth[known],
+                    log_t=self._log_t,
+                    unit=self._unit,
+                )
+            )
+        final = nodes.final[rows]
+        # A single value has no diameter. While it is in flight another evaluation of it could
+        # only repeat the same question, so it is closed until its feedback comes.
+        in_flight = final & (nodes.n_asked[rows] > n_told)
+        bound[in_flight] = -math.inf
+        diameter: FloatArray = np.where(final, 0.0, self._nu * self._rho**depth)
+        return bound + diameter
+
+    def _levels(self) -> Iterable[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]]:
+        """Yield, from the deepest level up: its nodes, where each family starts, the parents."""
+        nodes = self._nodes
+        depth = nodes.depth[: self.n_nodes]
+        order = np.argsort(depth, kind="stable")
+        ends = np.cumsum(np.bincount(depth))
+        for h in range(len(ends) - 1, 0, -1):
+            level = order[ends[h - 1] : ends[h]]
+            parent = nodes.parent[level]
+            starts = np.flatnonzero(np.r_[True, parent[1:] != parent[:-1]])
+            yield level, starts, parent[starts]
