@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from datetime import timedelta
 import enum
 import math
 from operator import attrgetter
@@ -50,7 +49,7 @@ _RETRY_KEY = "retry_history"
 # With no `stale_after`, a trial is given up when it takes this many times longer than the longest
 # one that ended, but never sooner than in a minute.
 _STALE_FACTOR = 10
-_STALE_AT_LEAST = timedelta(seconds=60)
+_STALE_AT_LEAST = 60.0
 
 # A parameter with more ranges than this has none.
 _MAX_RANGES = 16
@@ -67,6 +66,18 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Cell:
+    """What is stored with a trial that the tree asked for.
+
+    The point is what was proposed. Optuna stores each parameter only when the objective asks for
+    it; until then, and for good if the objective fails before, this tells where the trial is.
+    """
+
+    depth: int
+    point: Mapping[str, float]  # position in the unit cube, by parameter
+
+
+@dataclass(frozen=True)
 class Feedback:
     """One trial as the tree sees it."""
 
@@ -74,7 +85,7 @@ class Feedback:
     status: Status
     params: Mapping[str, Any]
     value: float  # larger is better, whatever the direction of the study; NaN: failed
-    depth: int | None  # of the cell it was asked for; None if the tree did not ask
+    cell: Cell | None  # None if the tree did not ask
 
 
 @dataclass(frozen=True)
@@ -102,8 +113,8 @@ class History:
         self.study_id = study._study_id
         self.space = ObservedSpace()
         self._sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-        self._stale_after = None if stale_after is None else timedelta(seconds=stale_after)
-        self._longest = timedelta(0)
+        self._stale_after = stale_after
+        self._longest = 0.0
         self._n_seen = 0
         self._open: dict[int, _Progress] = {}
         self._retried: set[int] = set()
@@ -133,12 +144,12 @@ class History:
                 self._open[number] = _Progress()
             self._n_seen = max(self._n_seen, trial.number + 1)
         self._check_heartbeats(now)
-        feedback = []
-        for number in list(self._open):
-            trial_or_none = find(number)
-            if trial_or_none is not None:
-                feedback.extend(self._advance(trial_or_none, now))
-        return feedback
+        trials = [trial for trial in map(find, self._open) if trial is not None]
+        for trial in trials:
+            if trial.datetime_start and trial.datetime_complete:
+                delay = (trial.datetime_complete - trial.datetime_start).total_seconds()
+                self._longest = max(self._longest, delay)
+        return [feedback for trial in trials for feedback in self._advance(trial, now)]
 
     def replay(self) -> Iterator[Feedback]:
         """Return the feedback of every trial seen so far."""
@@ -161,7 +172,7 @@ class History:
                     return None
                 return storage.get_trial(trial_id)
 
-            new = []
+            new: list[FrozenTrial] = []
             while (trial := find(self._n_seen + len(new))) is not None:
                 new.append(trial)
             return find, new
@@ -192,9 +203,6 @@ class History:
             yield self._feedback(trial, status)
         if trial.state.is_finished():
             self.space.finish(trial)
-            if trial.datetime_start and trial.datetime_complete:
-                delay = trial.datetime_complete - trial.datetime_start
-                self._longest = max(self._longest, delay)
             del self._open[number]
         else:
             seen.status, seen.n_params = status, len(trial.params)
@@ -218,7 +226,7 @@ class History:
         value = math.nan
         if status is Status.TOLD and trial.state != TrialState.FAIL and trial.values:
             value = self._sign * trial.values[0]
-        return Feedback(trial.number, status, trial.params, value, _recorded_depth(trial))
+        return Feedback(trial.number, status, trial.params, value, _recorded_cell(trial))
 
     def _is_stale(self, trial: FrozenTrial, now: datetime | None) -> bool:
         if trial._trial_id in self._heartbeat_lost:
@@ -230,7 +238,7 @@ class History:
             if not self._longest:
                 return False
             limit = max(self._longest * _STALE_FACTOR, _STALE_AT_LEAST)
-        return now - trial.datetime_start > limit
+        return (now - trial.datetime_start).total_seconds() > limit
 
     def _check_heartbeats(self, now: datetime | None) -> None:
         """Ask the storage, once per heartbeat, whose heart has stopped."""
@@ -239,7 +247,7 @@ class History:
         if interval is None or now is None:
             return
         last = self._heartbeat_checked
-        if last is None or abs(now - last) >= timedelta(seconds=interval):
+        if last is None or abs((now - last).total_seconds()) >= interval:
             assert isinstance(storage, BaseHeartbeat)
             self._heartbeat_checked = now
             self._heartbeat_lost = set(storage._get_stale_trial_ids(self.study_id))
@@ -321,21 +329,26 @@ class _Use:
     last: int
 
 
-def record(study: optuna.Study, trial: FrozenTrial, depth: int) -> None:
-    """Store with a trial the depth of the cell it was asked for."""
-    storage = study._storage
-    storage.set_trial_system_attr(trial._trial_id, CELL_KEY, {"depth": depth})
-    storage.set_trial_user_attr(trial._trial_id, DEPTH_KEY, depth)
+def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:
+    """Store with a trial the cell it was asked for."""
+    storage, trial_id = study._storage, trial._trial_id
+    attribute: dict[str, Any] = {"depth": cell.depth, "point": dict(cell.point)}
+    storage.set_trial_system_attr(trial_id, CELL_KEY, attribute)
+    storage.set_trial_user_attr(trial_id, DEPTH_KEY, cell.depth)
 
 
-def _recorded_depth(trial: FrozenTrial) -> int | None:
-    """Return the depth stored with a trial. Anybody can write there, so it may be anything."""
-    cell = trial.system_attrs.get(CELL_KEY)
-    if cell is None:
+def _recorded_cell(trial: FrozenTrial) -> Cell | None:
+    """Return the cell stored with a trial. Anybody can write there, so it may be anything."""
+    attribute = trial.system_attrs.get(CELL_KEY)
+    if attribute is None:
         return None
-    depth = cell.get("depth") if isinstance(cell, dict) else None
-    if isinstance(depth, int) and not isinstance(depth, bool) and depth >= 0:
-        return depth
+    match attribute:
+        case {"depth": int(depth), "point": dict(point)} if (
+            depth >= 0
+            and not isinstance(depth, bool)
+            and all(isinstance(x, float) and 0 <= x <= 1 for x in point.values())
+        ):
+            return Cell(depth, point)
     _logger.warning(
         f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored."
     )
@@ -362,7 +375,7 @@ def delays(study: optuna.Study) -> list[Delay]:
         order, starts[finished], side="left"
     )
     return [
-        Delay(trials[i].number, float(end - starts[i]), int(n) - 1)
+        Delay(trials[i].number, float(end - starts[i]), max(int(n) - 1, 0))
         for i, end, n in zip(finished, ends, asked)
     ]
 

@@ -20,13 +20,13 @@ trials told back (S), not those asked (T), so a trial in flight never narrows a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-import math
-from typing import Any
 from typing import Protocol
 from typing import runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from optuna_pcts._checks import check_number
 
 
 FloatArray = NDArray[np.float64]
@@ -127,21 +127,3 @@ class DUCBV:
             + np.sqrt(2 * cells.variance * cells.log_t / cells.n_told)
             + 3 * self.c * b * cells.log_t / cells.n_told
         )
-
-
-def check_number(
-    name: str,
-    value: Any,
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    open_low: bool = True,
-) -> None:
-    """Refuse what is not a finite number above ``low`` (or at it) and below ``high``."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"`{name}` must be a number, but got {value!r}.")
-    if not (math.isfinite(value) and (low < value or (not open_low and value == low))):
-        relation = "greater than" if open_low else "at least"
-        raise ValueError(f"`{name}` must be finite and {relation} {low:g}, but got {value!r}.")
-    if not value < high:
-        raise ValueError(f"`{name}` must be less than {high:g}, but got {value!r}.")

@@ -18,11 +18,17 @@ from optuna.samplers._base import _INDEPENDENT_SAMPLING_WARNING_TEMPLATE
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
+from optuna_pcts._checks import check_has_method
+from optuna_pcts._checks import check_integer
+from optuna_pcts._checks import check_number
+from optuna_pcts._checks import check_search_space
+from optuna_pcts._checks import checked_names
+from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import record
 from optuna_pcts._history import Status
-from optuna_pcts._policy import check_number
+from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import DUCBV
 from optuna_pcts._policy import Policy
 from optuna_pcts._smoothness import SmoothnessModel
@@ -33,7 +39,7 @@ from optuna_pcts._tree import Tree
 
 
 # A space that changes, or parts of it that somebody fixes, has a tree each; old ones are dropped.
-_MAX_TREES = 4
+_MAX_SEARCHES = 4
 
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
@@ -65,9 +71,16 @@ class PCTSSampler(BaseSampler):
         point:
             Which point of the chosen cell to evaluate: ``"center"`` (default) or ``"uniform"``.
         branching:
-            How many children a split of a continuous parameter makes: 3 (default) or 2. With 3,
+            How many children a split of a continuous parameter makes: 2 (default) or 3. With 3,
             the middle child keeps its parent's centre and so its feedback. Discrete parameters
             are always split in two.
+        local_share:
+            Share of the asks that are drawn around the best trials so far instead of by the
+            tree. They count in the tree like any other trial. 0 is the paper's algorithm.
+        prior_std:
+            A cell without feedback has the bound that an additive model of all feedback gives
+            it, plus this many of the model's residual standard deviations. None is the paper's
+            algorithm: the bound is infinite, and every child of a good cell is tried.
         split_order:
             Names of parameters, or groups of names, to split before all others, in this order:
             ``["shared_buffers", ["work_mem", "jit"]]``. Useful where changing one parameter
@@ -104,7 +117,9 @@ class PCTSSampler(BaseSampler):
         policy: Policy | None = None,
         smoothness: SmoothnessModel | None = None,
         point: str = "center",
-        branching: int = 3,
+        branching: int = 2,
+        local_share: float = 0.5,
+        prior_std: float | None = 2.0,
         split_order: Sequence[str | Sequence[str]] | None = None,
         search_space: Mapping[str, BaseDistribution] | None = None,
         n_startup_trials: int = 0,
@@ -117,6 +132,8 @@ class PCTSSampler(BaseSampler):
         self._smoothness = UnknownSmoothness() if smoothness is None else smoothness
         self._point = point
         self._branching = branching
+        self._local_share = local_share
+        self._prior_std = prior_std
         self._split_order = () if split_order is None else split_order
         self._search_space = search_space
         self._n_startup_trials = n_startup_trials
@@ -152,19 +169,18 @@ class PCTSSampler(BaseSampler):
             return {}
         with self._lock:
             history = self._read(study, trial)
-            space, tree = self._tree_over(search_space, history)
-            tree.remove(trial.number)  # what others have seen of it so far is not yet a question
-            # An enqueued trial may fix some parameters: the walk keeps to the cells that contain
-            # them, and chooses the others.
+            search = self._search_over(search_space, history, trial)
+            # An enqueued trial may fix some parameters.
             fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-            rng = self._rng(trial)
-            leaf = tree.select(trial.number, rng, space.to_unit(fixed) if fixed else None)
-            params = space.from_unit(self._point_in(leaf, self._spread(trial, history, tree), rng))
-            params.update((name, fixed[name]) for name in space.names if name in fixed)
-            point = space.to_unit(params)
-            if point is not None:
-                tree.place(trial.number, point, leaf.depth)
-        record(study, trial, leaf.depth)
+            params, cell = search.ask(
+                trial.number,
+                fixed,
+                self._rng(trial),
+                spread=self._spread(trial, history, search),
+                local_share=self._local_share,
+            )
+        if cell is not None:
+            record(study, trial, cell)
         return params
 
     def sample_independent(
@@ -223,12 +239,12 @@ class PCTSSampler(BaseSampler):
     def _forget(self) -> None:
         """Drop all that was read from the storage. It is only a cache."""
         self._history: History | None = None
-        self._trees: list[tuple[dict[str, BaseDistribution], SearchSpace, Tree]] = []
+        self._searches: list[_Search] = []
         self._read_for: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_history", "_trees", "_read_for"):
+        for name in ("_lock", "_history", "_searches", "_read_for"):
             del state[name]
         return state
 
@@ -245,26 +261,32 @@ class PCTSSampler(BaseSampler):
             history = self._history = History(study, self._stale_after)
         if self._read_for != trial.number:
             for feedback in history.update(trial.datetime_start):
-                for _, space, tree in self._trees:
-                    _fold(space, tree, feedback)
+                for search in self._searches:
+                    if feedback.number != trial.number:  # it is about to be asked
+                        search.fold(feedback)
             self._read_for = trial.number
         return history
 
-    def _tree_over(
-        self, search_space: dict[str, BaseDistribution], history: History
-    ) -> tuple[SearchSpace, Tree]:
-        """Return the tree of a space, built from all trials if it is new."""
-        for i, (known, space, tree) in enumerate(self._trees):
-            if known == search_space:
-                self._trees.append(self._trees.pop(i))  # the last one is dropped last
-                return space, tree
+    def _search_over(
+        self, distributions: dict[str, BaseDistribution], history: History, trial: FrozenTrial
+    ) -> _Search:
+        """Return the search over a space, built from all trials if it is new."""
+        for i, search in enumerate(self._searches):
+            if search.distributions == distributions:
+                self._searches.append(self._searches.pop(i))  # the last one is dropped last
+                return search
         self._check_split_order(history)
-        space = SearchSpace(search_space, branching=self._branching, split_order=self._split_order)
-        tree = Tree(space, self._policy, self._smoothness.instances(len(space)))
+        space = SearchSpace(
+            distributions, branching=self._branching, split_order=self._split_order
+        )
+        instances = self._smoothness.instances(len(space))
+        tree = Tree(space, self._policy, instances, self._prior_std)
+        search = _Search(distributions, space, tree)
         for feedback in history.replay():
-            _fold(space, tree, feedback)
-        self._trees = [*self._trees[1 - _MAX_TREES :], (dict(search_space), space, tree)]
-        return space, tree
+            if feedback.number != trial.number:
+                search.fold(feedback)
+        self._searches = [*self._searches[1 - _MAX_SEARCHES :], search]
+        return search
 
     # ------------------------------------------------------------------ points
 
@@ -278,34 +300,30 @@ class PCTSSampler(BaseSampler):
             self._seed = secrets.randbits(64)
         return np.random.default_rng([self._seed, trial.number, zlib.crc32(purpose.encode())])
 
-    def _spread(self, trial: FrozenTrial, history: History, tree: Tree) -> float:
+    def _spread(self, trial: FrozenTrial, history: History, search: _Search) -> float:
         """Return the part of a cell's side from which to draw the point: 0 is its centre."""
         if self._point == "uniform":
             return 1.0
         # Somebody may be about to ask the same centre. Stay around it, but not on it.
-        blind = any(n != trial.number and not tree.knows_point(n) for n in history.running)
+        blind = any(n != trial.number and not search.knows(n) for n in history.running)
         return 1 / self._branching if blind else 0.0
-
-    @staticmethod
-    def _point_in(leaf: Leaf, spread: float, rng: np.random.Generator) -> list[float]:
-        shift = (rng.random(len(leaf.lower)) - 0.5) * spread if spread else [0.0] * len(leaf.lower)
-        return [
-            (lower + upper) / 2 + by * (upper - lower)
-            for lower, upper, by in zip(leaf.lower, leaf.upper, shift)
-        ]
 
     # ------------------------------------------------------------------ errors and warnings
 
     def _check_arguments(self) -> None:
-        _check_has_method("policy", self._policy, "bound", "DUCBV()")
-        _check_has_method("smoothness", self._smoothness, "instances", "UnknownSmoothness()")
+        check_has_method("policy", self._policy, "bound", "DUCBV()")
+        check_has_method("smoothness", self._smoothness, "instances", "UnknownSmoothness()")
         if self._point not in ("center", "uniform"):
             raise ValueError(f"`point` must be 'center' or 'uniform', but got {self._point!r}.")
-        if isinstance(self._branching, bool) or self._branching not in (2, 3):
+        check_integer("branching", self._branching)
+        if self._branching not in (2, 3):
             raise ValueError(f"`branching` must be 2 or 3, but got {self._branching!r}.")
-        _check_integer("n_startup_trials", self._n_startup_trials)
+        check_number("local_share", self._local_share, low=0.0, high=1.0, open_low=False)
+        if self._prior_std is not None:
+            check_number("prior_std", self._prior_std, low=0.0, open_low=False)
+        check_integer("n_startup_trials", self._n_startup_trials)
         if self._seed is not None:
-            _check_integer("seed", self._seed)
+            check_integer("seed", self._seed)
             self._seed = int(self._seed)
         if self._stale_after is not None:
             check_number("stale_after", self._stale_after, low=0.0)
@@ -318,8 +336,8 @@ class PCTSSampler(BaseSampler):
                 f"{self._warn_independent_sampling!r}."
             )
         if self._search_space is not None:
-            _check_search_space(self._search_space)
-        names = _checked_names(self._split_order)
+            check_search_space(self._search_space)
+        names = checked_names(self._split_order)
         unknown = sorted(set(names) - set(self._search_space or names))
         if unknown:
             raise ValueError(
@@ -329,7 +347,7 @@ class PCTSSampler(BaseSampler):
 
     def _check_split_order(self, history: History) -> None:
         """Warn of names that no trial has, once it can be known."""
-        unknown = set(_checked_names(self._split_order)) - history.space.names()
+        unknown = set(checked_names(self._split_order)) - history.space.names()
         if unknown and self._search_space is None:
             _logger.warning(
                 f"`split_order` names {sorted(unknown)}, which no trial has had so far; the "
@@ -356,69 +374,87 @@ class PCTSSampler(BaseSampler):
         )
 
 
-def _fold(space: SearchSpace, tree: Tree, feedback: Feedback) -> None:
-    """Bring one trial of a tree up to date."""
-    number, status = feedback.number, feedback.status
-    point = space.to_unit(feedback.params)
-    n_unknown = len(space) if point is None else sum(x != x for x in point)
-    if status is not Status.ASKED and n_unknown:
-        tree.remove(number)  # it will never have more coordinates than it has now
-    if point is None or n_unknown == len(space):
-        return
-    tree.place(number, point, feedback.depth)
-    if status is Status.TOLD:
-        tree.tell(number, feedback.value)
-    elif status is Status.GONE:
-        tree.remove(number)
+class _Search:
+    """One search space: its cube, its tree, and the points asked of them."""
+
+    def __init__(
+        self, distributions: Mapping[str, BaseDistribution], space: SearchSpace, tree: Tree
+    ) -> None:
+        self.distributions = dict(distributions)
+        self.space = space
+        self._tree = tree
+        self._local = LocalSearch(tree, space.categories)
+
+    def fold(self, feedback: Feedback) -> None:
+        """Bring one trial of the tree up to date."""
+        number, status, cell = feedback.number, feedback.status, feedback.cell
+        tree = self._tree
+        proposed, depth = (cell.point, cell.depth) if cell is not None else (None, None)
+        point = self.space.to_unit(feedback.params, proposed)
+        n_unknown = len(self.space) if point is None else sum(x != x for x in point)
+        if status is not Status.ASKED and n_unknown:
+            tree.remove(number)  # it will never have more coordinates than it has now
+        if point is None or n_unknown == len(self.space):
+            return
+        tree.place(number, point, depth)
+        if status is Status.TOLD:
+            tree.tell(number, feedback.value)
+        elif status is Status.GONE:
+            tree.remove(number)
+
+    def knows(self, number: int) -> bool:
+        """Whether the whole point of a trial is known."""
+        return self._tree.knows_point(number)
+
+    def ask(
+        self,
+        number: int,
+        fixed: Mapping[str, Any],
+        rng: np.random.Generator,
+        *,
+        spread: float,
+        local_share: float,
+    ) -> tuple[dict[str, Any], Cell | None]:
+        """Choose the parameters of a trial, and count it as asked.
+
+        Args:
+            number:
+                Trial number.
+            fixed:
+                Parameters that are not to be chosen.
+            rng:
+                The generator of this trial.
+            spread:
+                The part of a cell's side from which to draw the point: 0 is its centre.
+            local_share:
+                Probability of an ask around the best trials instead of one by the tree.
+        """
+        space, tree = self.space, self._tree
+        tree.remove(number)  # in case it was asked before
+        params, depth = None, 0
+        if rng.random() < local_share and not fixed:
+            drawn = self._local.draw(rng)
+            if drawn is not None:
+                params = space.from_unit(drawn)
+                depth, is_taken = tree.locate(space.to_unit(params) or drawn)
+                params = None if is_taken else params
+        if params is None:
+            leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
+            params = space.from_unit(_point_in(leaf, spread, rng)) | {
+                name: value for name, value in fixed.items() if name in space.names
+            }
+            depth = leaf.depth
+        point = space.to_unit(params)
+        if point is None:  # somebody fixed a parameter at a value outside of its range
+            return params, None
+        tree.place(number, point, depth)
+        return params, Cell(depth, dict(zip(space.names, point)))
 
 
-def _check_has_method(name: str, value: Any, method: str, example: str) -> None:
-    if isinstance(value, type) or not callable(getattr(value, method, None)):
-        raise TypeError(
-            f"`{name}` must be an object with a method `{method}`, such as {example}, but got "
-            f"{value!r}."
-        )
-
-
-def _check_integer(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"`{name}` must be an integer, but got {value!r}.")
-    if value < 0:
-        raise ValueError(f"`{name}` must not be negative, but got {value!r}.")
-
-
-def _check_search_space(search_space: Any) -> None:
-    if not isinstance(search_space, Mapping):
-        raise TypeError(
-            f"`search_space` must map parameter names to distributions, but got {search_space!r}."
-        )
-    if not search_space:
-        raise ValueError("`search_space` must name at least one parameter, but is empty.")
-    for name, distribution in search_space.items():
-        if not isinstance(name, str) or not isinstance(distribution, BaseDistribution):
-            raise TypeError(
-                "`search_space` must map parameter names to Optuna distributions, but has "
-                f"{name!r}: {distribution!r}."
-            )
-
-
-def _checked_names(split_order: Any) -> list[str]:
-    """Return the names in `split_order`, each of which must stand there once."""
-    if isinstance(split_order, str) or not isinstance(split_order, Sequence):
-        raise TypeError(
-            "`split_order` must be a list of parameter names or groups of names, but got "
-            f"{split_order!r}."
-        )
-    names: list[str] = []
-    for entry in split_order:
-        group = [entry] if isinstance(entry, str) else entry
-        if not isinstance(group, Sequence) or not all(isinstance(name, str) for name in group):
-            raise TypeError(
-                "`split_order` must be a list of parameter names or groups of names, but has "
-                f"the entry {entry!r}."
-            )
-        names.extend(group)
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"`split_order` names {repeated} more than once.")
-    return names
+def _point_in(leaf: Leaf, spread: float, rng: np.random.Generator) -> list[float]:
+    """Return the centre of a cell, or a point around it."""
+    shift = (rng.random(len(leaf.lower)) - 0.5) * spread if spread else [0.0] * len(leaf.lower)
+    return [
+        float((lower + upper) / 2 + by * (upper - lower))
+        for lower, upper, by in zip(leaf.lower, leaf.upper, shift)
+    ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from typing import runtime_checkable
 
-from optuna_pcts._policy import check_number
+from optuna_pcts._checks import check_number
 
 
 @runtime_checkable

@@ -41,6 +41,8 @@ class _Axis(ABC):
     # Two positions closer than this are the same one: a value that went through the parameter's
     # own scale comes back with a rounding error.
     tolerance = 0.0
+    # Number of unordered values; 0 if the values have an order.
+    n_categories = 0
 
     @abstractmethod
     def to_unit(self, value: Any) -> float:
@@ -63,11 +65,13 @@ class _ContinuousAxis(_Axis):
         self._start = (math.log(self._low) if self._log else self._low) / 2
         self._length = (math.log(self._high) if self._log else self._high) / 2 - self._start
         ends = (abs(self._start), abs(self._start + self._length))
-        self.tolerance = 16 * np.finfo(float).eps * max(1.0, max(ends) / (self._length or 1.0))
+        self.tolerance = 4 * np.finfo(float).eps * max(1.0, max(ends) / (self._length or 1.0))
 
     def to_unit(self, value: Any) -> float:
-        if not self._low <= value <= self._high or not self._length:
-            return 0.5 if value == self._low else math.nan
+        if not self._low <= value <= self._high:
+            return math.nan
+        if not self._length:  # a single value, or as good as one on the log scale
+            return 0.5
         position = ((math.log(value) if self._log else value) / 2 - self._start) / self._length
         return min(max(position, 0.0), 1.0)
 
@@ -77,7 +81,7 @@ class _ContinuousAxis(_Axis):
 
     def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
         side = upper - lower
-        if side < 1e3 * self.tolerance or not self._length:
+        if side < 32 * self.tolerance or not self._length:
             return ()
         return tuple(lower + side * i / branching for i in range(1, branching))
 
@@ -136,7 +140,8 @@ class _SteppedAxis(_DiscreteAxis):
     def _index(self, value: Any) -> int | None:
         if not self._low <= value <= self._high:
             return None
-        return round((value - self._low) / self._step)
+        index: int = round((value - self._low) / self._step)
+        return index
 
     def _value(self, index: int) -> int | float:
         return self._type(min(self._low + index * self._step, self._high))
@@ -160,16 +165,20 @@ class _LogIntAxis(_SteppedAxis):
 class _CategoricalAxis(_DiscreteAxis):
     def __init__(self, distribution: CategoricalDistribution) -> None:
         self._distribution = distribution
-        super().__init__(len(distribution.choices))
+        choices = distribution.choices
+        # Of choices that are equal (1, 1.0 and True) Optuna can only tell the first.
+        self._indices = [i for i, c in enumerate(choices) if self._internal(c) == i]
+        self.n_categories = len(self._indices)
+        super().__init__(self.n_categories)
+
+    def _internal(self, value: Any) -> int:
+        return int(self._distribution.to_internal_repr(value))
 
     def _index(self, value: Any) -> int | None:
-        try:
-            return int(self._distribution.to_internal_repr(value))
-        except ValueError:
-            return None
+        return self._indices.index(self._internal(value))
 
     def _value(self, index: int) -> Any:
-        return self._distribution.choices[index]
+        return self._distribution.choices[self._indices[index]]
 
 
 def _axis(name: str, distribution: BaseDistribution) -> _Axis:
@@ -213,19 +222,29 @@ class SearchSpace:
         self._ranks = tuple(rank.get(name, len(groups)) for name in self.names)
         self._last_rank = len(groups)
         self.tolerance = tuple(axis.tolerance for axis in self._axes)
+        self.categories = tuple(axis.n_categories for axis in self._axes)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def to_unit(self, params: Mapping[str, Any]) -> list[float] | None:
-        """Return the point of a trial, NaN where it lacks a parameter; None if it lies outside."""
+    def to_unit(
+        self, params: Mapping[str, Any], proposed: Mapping[str, float] | None = None
+    ) -> list[float] | None:
+        """Return the point of a trial, or None if it lies outside.
+
+        Where the trial lacks a parameter, the position proposed for it stands; NaN if none was.
+        """
         point = []
         for name, axis in zip(self.names, self._axes):
-            position = math.nan
             if name in params:
-                position = axis.to_unit(params[name])
+                try:
+                    position = axis.to_unit(params[name])
+                except (TypeError, ValueError):  # a value of another kind
+                    return None
                 if position != position:
                     return None
+            else:
+                position = proposed.get(name, math.nan) if proposed else math.nan
             point.append(position)
         return point
 

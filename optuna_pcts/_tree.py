@@ -21,9 +21,12 @@ Two rules make the tree a function of the *set* of trials, whatever the order th
 2. A trial that was asked at depth h splits the cells down to depth h that contain its point,
    at once, without waiting for its feedback.
 
-A leaf is asked while it is empty. A leaf that holds a trial (the middle child above, or one where
+A cell is asked while it is empty. A leaf that holds a trial (the middle child above, or one where
 somebody else's trial fell) is split and the walk goes on. Only a cell of one single value is
 asked again: that is a replicate.
+
+A cell without feedback has an infinite bound, as in HOO, or what a model of all feedback expects
+of it (``_prior.py``), if the tree is given ``prior_std``.
 
 Worked example: one parameter, three children, all rewards already scaled. Trial 0 asked the root
 at 0.5, trial 1 the left third at 1/6, trial 2 the right third at 5/6 and is still in flight::
@@ -44,6 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 import math
 from typing import Any
 from typing import NamedTuple
@@ -55,10 +59,12 @@ from numpy.typing import NDArray
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._policy import NodeStatistics
 from optuna_pcts._policy import Policy
+from optuna_pcts._prior import AdditiveModel
 
 
-# The reward scale is taken anew when the number of trials has grown by this factor.
-_SCALE_EVERY = 1.25
+# What is taken from all trials at once (the reward scale, the prior) is taken anew when their
+# number has grown by this factor.
+_GROWTH = 1.25
 # Everything below this quantile of the values is as good as a failure: reward 0. Where exactly a
 # bad region is bad must not cost resolution where it is good.
 _CLIP_QUANTILE = 0.5
@@ -81,6 +87,11 @@ class Splitter(Protocol):
         """Rounding error of a position, for each axis."""
         ...
 
+    @property
+    def categories(self) -> Sequence[int]:
+        """Number of unordered values, for each axis; 0 if its values have an order."""
+        ...
+
     def split(self, lower: Sequence[float], upper: Sequence[float]) -> Split | None:
         """Return the cut of a cell, or None when it cannot be cut any more."""
         ...
@@ -93,6 +104,24 @@ class Leaf:
     depth: int
     lower: list[float]
     upper: list[float]
+
+
+class Checkpoint:
+    """A number of trials that is held for a while: it grows in steps of a constant factor.
+
+    What is computed from the trials numbered below a checkpoint need not be computed anew for
+    every trial, and is still a function of the set of trials.
+    """
+
+    def __init__(self, growth: float) -> None:
+        self._growth = growth
+        self._at = 1
+
+    def below(self, n: int) -> int:
+        """Return the last checkpoint up to ``n``, which must not decrease."""
+        while (following := max(self._at + 1, int(self._at * self._growth))) <= n:
+            self._at = following
+        return self._at
 
 
 class _Columns:
@@ -131,8 +160,29 @@ class _Nodes(_Columns):
     n_told: NDArray[np.int32]
     total: FloatArray  # sum of rewards
     square: FloatArray  # sum of their squares
+    center: NDArray[np.float32]  # (n_dims, n)
     first_trial: NDArray[np.int32]  # head of the list of trials whose deepest cell this is
     b_min: FloatArray  # (n_instances, n)
+
+    def scalars(self) -> _Scalars:
+        """Return views for reading one node at a time. They end when a column grows."""
+        return _Scalars(
+            self.first_child.data,
+            self.n_children.data,
+            self.n_asked.data,
+            self.dim.data,
+            (self.cuts[0].data, self.cuts[1].data),
+        )
+
+
+class _Scalars(NamedTuple):
+    """Columns as memoryviews, whose items are Python numbers: three times as fast to read."""
+
+    first_child: Any
+    n_children: Any
+    n_asked: Any
+    dim: Any
+    cuts: tuple[Any, Any]
 
 
 class _Trials(_Columns):
@@ -155,10 +205,17 @@ class Tree:
             The bandit that bounds each cell's reward.
         instances:
             (nu, rho) of each smoothness instance.
+        prior_std:
+            How many standard deviations above the prior a cell without feedback is taken to be.
+            None: infinitely many, as in the paper.
     """
 
     def __init__(
-        self, splitter: Splitter, policy: Policy, instances: Sequence[tuple[float, float]]
+        self,
+        splitter: Splitter,
+        policy: Policy,
+        instances: Sequence[tuple[float, float]],
+        prior_std: float | None = None,
     ) -> None:
         self._splitter = splitter
         self._policy = policy
@@ -178,6 +235,7 @@ class Tree:
             n_told=(np.int32, 0, ()),
             total=(np.float64, 0.0, ()),
             square=(np.float64, 0.0, ()),
+            center=(np.float32, 0.5, (self._n_dims,)),
             first_trial=(np.int32, -1, ()),
             b_min=(np.float64, math.inf, (len(instances),)),
         )
@@ -194,10 +252,12 @@ class Tree:
         self._dirty: set[int] = set()  # nodes whose b_min must be computed anew
         self._partial: set[int] = set()  # trials with unknown coordinates
         self._log_t = 0.0
-        self._low, self._unit = 0.0, 1.0  # the reward scale
-        self._checkpoint = 1  # the scale is that of the trials numbered below this
-        self._scale_is_from_all = True  # because too few of those are told
-        self._scale_is_old = False
+        # The reward scale, halved: the range of floats is larger than a float can be.
+        self._half_low, self._half_unit = 0.0, 0.5
+        self._prior_std = prior_std
+        self._prior: AdditiveModel | None = None
+        self._checkpoint = Checkpoint(_GROWTH)
+        self._learned_from = (0, 0)
 
     # ------------------------------------------------------------------ what is in the tree
 
@@ -232,6 +292,45 @@ class Tree:
         """Whether the trial is in the tree with every coordinate."""
         return number in self and number not in self._partial
 
+    def reference(self, checkpoint: Checkpoint) -> tuple[int, int]:
+        """Return below which number to learn from the told trials, and how many those are.
+
+        That is the checkpoint, or all numbers while few of the trials below it are told.
+        """
+        told = self._trials.told
+        n = self._trials.length
+        at = checkpoint.below(n)
+        n_told = int(np.count_nonzero(told[:at]))
+        return (at, n_told) if 2 * n_told >= at else (n, self.n_told)
+
+    def told(self, below: int) -> tuple[FloatArray, FloatArray]:
+        """Return the points (a row each) and values of the told trials below a number.
+
+        The values are oriented but not scaled; that of a failure is minus infinity.
+        """
+        trials = self._trials
+        told = trials.told[:below]
+        points = trials.point[:, :below][:, told].T
+        whole = ~np.isnan(points).any(axis=1)
+        values = trials.value[:below][told][whole]
+        return points[whole], np.where(np.isnan(values), -math.inf, values)
+
+    def locate(self, point: Sequence[float]) -> tuple[int, bool]:
+        """Return the depth of the deepest cell that contains a point, and whether it is taken.
+
+        A cell of one single value is taken if it holds a trial: the same value again would be
+        a replicate.
+        """
+        nodes = self._nodes
+        columns = nodes.scalars()
+        node = 0
+        while columns.first_child[node] >= 0:
+            child = self._child_at(columns, node, point)
+            if child < 0:
+                break
+            node = child
+        return int(nodes.depth[node]), bool(nodes.final[node] and nodes.n_asked[node])
+
     # ------------------------------------------------------------------ ask
 
     def select(
@@ -250,41 +349,34 @@ class Tree:
             fixed:
                 A point whose known coordinates the leaf must contain; NaN where it is free.
         """
-        self._refresh()
+        self.refresh()
         nodes = self._nodes
-        b_min = nodes.b_min[instance % len(nodes.b_min)]
-        cell = self._root_cell()
+        cell = lower, upper = self._root_cell()
         node = 0
-        while True:
-            if nodes.first_child[node] < 0:
-                if not nodes.n_asked[node] or nodes.final[node]:
+        columns = nodes.scalars()
+        b_min = nodes.b_min[instance % len(nodes.b_min)].data
+        while columns.n_asked[node]:
+            first, only_empty = columns.first_child[node], False
+            if first < 0:
+                if nodes.final[node]:
                     break
-                self._split(node, *cell)
-                b_min = nodes.b_min[instance % len(nodes.b_min)]
-            if fixed is not None and fixed[nodes.dim[node]] == fixed[nodes.dim[node]]:
-                child = self._child_at(node, fixed)
+                self._split(node, lower, upper)
+                columns = nodes.scalars()
+                b_min = nodes.b_min[instance % len(nodes.b_min)].data
+                # Its empty children first, or the walk could follow one trial without end.
+                first, only_empty = columns.first_child[node], True
+            dim, end = columns.dim[node], first + columns.n_children[node]
+            if fixed is not None and fixed[dim] == fixed[dim]:
+                child = self._child_at(columns, node, fixed)
                 if child < 0:
                     break
             else:
-                child = self._best_child(node, b_min, rng)
-            self._narrow(cell, node, child)
+                scores = b_min[first:end].tolist()
+                asked = columns.n_asked[first:end].tolist()
+                child = first + _argmax(scores, asked, rng, only_empty and 0 in asked)
+            self._narrow(cell, columns, node, child)
             node = child
-        return Leaf(int(nodes.depth[node]), *cell)
-
-    def _best_child(self, node: int, b_min: FloatArray, rng: np.random.Generator) -> int:
-        nodes = self._nodes
-        first = int(nodes.first_child[node])
-        end = first + int(nodes.n_children[node])
-        scores = b_min[first:end].tolist()
-        top = max(scores)
-        if scores.count(top) == 1:
-            return first + scores.index(top)
-        # Infinite on both sides, typically. The side with fewer asked trials keeps the trials in
-        # flight from clumping, which a coin alone would not.
-        asked = nodes.n_asked[first:end].tolist()
-        fewest = min(n for n, score in zip(asked, scores) if score == top)
-        ties = [i for i, score in enumerate(scores) if score == top and asked[i] == fewest]
-        return first + (ties[0] if len(ties) == 1 else ties[int(rng.integers(len(ties)))])
+        return Leaf(int(nodes.depth[node]), lower, upper)
 
     # ------------------------------------------------------------------ trials come and go
 
@@ -305,25 +397,26 @@ class Tree:
         trials.extend(number + 1)
         if trials.node[number] >= 0:
             at = trials.node[number]
-            splits = depth is not None and nodes.first_child[at] < 0 and not nodes.final[at]
-            if self._same_point(number, point) and not (splits and nodes.depth[at] <= depth):
+            is_split = nodes.first_child[at] >= 0 or nodes.final[at]
+            done = depth is None or is_split or nodes.depth[at] > depth
+            if done and self._same_point(number, point):
                 return
             self.remove(number)
         trials.point[:, number] = point
         if any(x != x for x in point):
             self._partial.add(number)
-        cell = self._root_cell()
-        path = [0]
+        columns = nodes.scalars()
         node = 0
+        path = [0]
         while True:
-            if nodes.first_child[node] < 0:
-                if depth is None or nodes.depth[node] > depth or nodes.final[node]:
+            if columns.first_child[node] < 0:
+                if depth is None or len(path) - 1 > depth or nodes.final[node]:
                     break
-                self._split(node, *cell)
-            child = self._child_at(node, point)
+                self._split(node, *self._cell_at(path))
+                columns = nodes.scalars()
+            child = self._child_at(columns, node, point)
             if child < 0:
                 break
-            self._narrow(cell, node, child)
             node = child
             path.append(node)
         self._link(number, node)
@@ -356,40 +449,52 @@ class Tree:
 
     def _count_told(self, number: int, sign: int) -> None:
         nodes = self._nodes
-        reward = float(self._rewards(self._trials.value[number : number + 1])[0])
+        reward = self._reward(float(self._trials.value[number]))
         path = self._path(int(self._trials.node[number]))
-        nodes.n_told[path] += sign
-        nodes.total[path] += sign * reward
-        nodes.square[path] += sign * reward * reward
+        rows = np.array(path)
+        nodes.n_told[rows] += sign
+        nodes.total[rows] += sign * reward
+        nodes.square[rows] += sign * reward * reward
         self._dirty.update(path)
-        self._scale_is_old |= self._scale_is_from_all or number < self._checkpoint
 
     # ------------------------------------------------------------------ cells
 
     def _root_cell(self) -> tuple[list[float], list[float]]:
         return [0.0] * self._n_dims, [1.0] * self._n_dims
 
-    def _narrow(self, cell: tuple[list[float], list[float]], node: int, child: int) -> None:
-        """Turn the cell of a node into that of its child."""
-        nodes = self._nodes
-        lower, upper = cell
-        dim = int(nodes.dim[node])
-        i = child - int(nodes.first_child[node])
-        if i > 0:
-            lower[dim] = float(nodes.cuts[i - 1, node])
-        if i < nodes.n_children[node] - 1:
-            upper[dim] = float(nodes.cuts[i, node])
+    def _cell_at(self, path: Sequence[int]) -> tuple[list[float], list[float]]:
+        """Return the cell at the end of a path from the root."""
+        columns = self._nodes.scalars()
+        cell = self._root_cell()
+        for node, child in pairwise(path):
+            self._narrow(cell, columns, node, child)
+        return cell
 
-    def _child_at(self, node: int, point: Sequence[float]) -> int:
+    @staticmethod
+    def _narrow(
+        cell: tuple[list[float], list[float]], columns: _Scalars, node: int, child: int
+    ) -> None:
+        """Turn the cell of a node into that of its child."""
+        dim = columns.dim[node]
+        i = child - columns.first_child[node]
+        if i > 0:
+            cell[0][dim] = columns.cuts[i - 1][node]
+        if i < columns.n_children[node] - 1:
+            cell[1][dim] = columns.cuts[i][node]
+
+    def _child_at(self, columns: _Scalars, node: int, point: Sequence[float]) -> int:
         """Return the child that contains a point; -1 if unknown or on a cut."""
-        nodes = self._nodes
-        dim = int(nodes.dim[node])
+        dim = columns.dim[node]
         x = point[dim]
-        first_cut, second_cut = nodes.cuts[0, node], nodes.cuts[1, node]
-        tolerance = self._tolerance[dim]
-        if x != x or abs(x - first_cut) <= tolerance or abs(x - second_cut) <= tolerance:
-            return -1
-        return int(nodes.first_child[node]) + bool(x > first_cut) + bool(x > second_cut)
+        child: int = columns.first_child[node]
+        for cuts in columns.cuts:
+            beyond = x - cuts[node]
+            if abs(beyond) <= self._tolerance[dim] or x != x:
+                return -1
+            if beyond < 0:
+                break
+            child += 1
+        return child
 
     def _split(self, node: int, lower: list[float], upper: list[float]) -> None:
         """Give a leaf its children, and hand its trials down to them."""
@@ -407,18 +512,20 @@ class Tree:
         nodes.depth[children] = nodes.depth[node] + 1
         for child in range(first, first + n_children):
             cell = (lower.copy(), upper.copy())
-            self._narrow(cell, node, child)
+            self._narrow(cell, nodes.scalars(), node, child)
             nodes.final[child] = self._splitter.split(*cell) is None
+            nodes.center[:, child] = [(a + b) / 2 for a, b in zip(*cell)]
         number = int(nodes.first_trial[node])
         nodes.first_trial[node] = -1
+        columns = nodes.scalars()
         while number >= 0:
             following = int(trials.next[number])
-            child = self._child_at(node, trials.point[:, number])
+            child = self._child_at(columns, node, trials.point[:, number].tolist())
             self._link(number, child if child >= 0 else node)
             if child >= 0:
                 nodes.n_asked[child] += 1
                 if trials.told[number]:
-                    reward = float(self._rewards(trials.value[number : number + 1])[0])
+                    reward = self._reward(float(trials.value[number]))
                     nodes.n_told[child] += 1
                     nodes.total[child] += reward
                     nodes.square[child] += reward * reward
@@ -428,11 +535,11 @@ class Tree:
 
     def _path(self, node: int) -> list[int]:
         """Return a node and its ancestors."""
-        parent = self._nodes.parent
+        parent = self._nodes.parent.data
         path = []
         while node >= 0:
             path.append(node)
-            node = int(parent[node])
+            node = parent[node]
         return path
 
     def _link(self, number: int, node: int) -> None:
@@ -469,44 +576,49 @@ class Tree:
 
         0 is the median of the values and all below it, failures among them; 1 is the best.
         """
-        rewards = (values - self._low) / self._unit
+        with np.errstate(over="ignore"):
+            rewards = (values / 2 - self._half_low) / self._half_unit
         rewards = np.where(values == np.inf, 1.0, rewards)
         clipped: FloatArray = np.clip(np.nan_to_num(rewards, nan=0.0), 0.0, _MAX_REWARD)
         return clipped
 
-    def _rescale(self) -> bool:
-        """Take the reward scale anew; return whether it moved.
+    def _reward(self, value: float) -> float:
+        """Scale one value: the same as `_rewards`, without the price of an array."""
+        if value != value or value == math.inf:
+            return float(value == math.inf)
+        return min(max((value / 2 - self._half_low) / self._half_unit, 0.0), _MAX_REWARD)
 
-        A scale that followed every value would change every statistic with every trial. It is
-        that of the trials numbered below a checkpoint, and checkpoints grow geometrically: so it
-        is held for a while, yet remains a function of the set of trials in the tree.
+    def _learn(self) -> bool:
+        """Take the reward scale and the prior anew, if it is time; return whether they moved.
+
+        A scale that followed every value would change every statistic with every trial.
         """
-        trials = self._trials
-        while max(self._checkpoint + 1, int(self._checkpoint * _SCALE_EVERY)) <= trials.length:
-            self._checkpoint = max(self._checkpoint + 1, int(self._checkpoint * _SCALE_EVERY))
-            self._scale_is_old = True
-        if not self._scale_is_old:
+        reference = self.reference(self._checkpoint)
+        if reference == self._learned_from:
             return False
-        self._scale_is_old = False
-        told = trials.told[: self._checkpoint]
-        self._scale_is_from_all = 2 * int(np.count_nonzero(told)) < self._checkpoint
-        n = trials.length if self._scale_is_from_all else self._checkpoint
-        values = trials.value[:n][trials.told[:n]]
-        values = values[np.isfinite(values)]
-        low = float(np.quantile(values, _CLIP_QUANTILE)) if len(values) else 0.0
-        unit = float(values.max() / 2 - low / 2) * 2 if len(values) else 0.0
-        if not (math.isfinite(unit) and unit > 0):
-            unit = 1.0
-        moved = (low, unit) != (self._low, self._unit)
-        self._low, self._unit = low, unit
-        return moved
+        self._learned_from = reference
+        below = reference[0]
+        values = self._trials.value[:below][self._trials.told[:below]]
+        halves = values[np.isfinite(values)] / 2
+        self._half_low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
+        half_unit = float(halves.max() - self._half_low) if len(halves) else 0.0
+        self._half_unit = half_unit if half_unit > 0 else 0.5
+        if self._prior_std is not None:
+            points, values = self.told(below)
+            enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
+            self._prior = (
+                AdditiveModel(points, self._rewards(values), self._splitter.categories)
+                if enough
+                else None
+            )
+        return True
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
         """Bring every b_min up to date: along the changed paths, or all in one pass."""
-        # log t is that of the last power of two, so that time alone changes no bound (rule of
-        # the house: an ask and a tell touch one path).
+        # log t is that of the last power of two, so that time alone changes no bound: an ask and
+        # a tell touch one path.
         log_t = math.log(2) * (max(self.n_asked, 1).bit_length() - 1)
-        moved = self._rescale()
+        moved = self._learn()
         if moved:
             self._accumulate()
         if moved or log_t != self._log_t or len(self._dirty) * 8 > self.n_nodes:
@@ -536,47 +648,53 @@ class Tree:
         nodes.b_min[:, : self.n_nodes] = bound
         for level, starts, parents in self._levels():
             best_child = np.maximum.reduceat(nodes.b_min[:, level], starts, axis=1)
+            best_child[:, nodes.n_asked[parents] == 0] = math.inf  # empty: as good as a leaf
             nodes.b_min[:, parents] = np.minimum(bound[:, parents], best_child)  # eq. 3
 
     def _update_b_min(self, changed: Sequence[int]) -> None:
         """Compute b_min of nodes given children first."""
         nodes = self._nodes
-        bound = self._bounds(np.array(changed))
+        columns = nodes.scalars()
+        bounds = self._bounds(np.array(changed)).tolist()
+        rows = [(bound, b_min.data) for bound, b_min in zip(bounds, nodes.b_min)]
         for i, node in enumerate(changed):
-            first = nodes.first_child[node]
-            if first < 0:
-                nodes.b_min[:, node] = bound[:, i]
-            else:
-                children = nodes.b_min[:, first : first + nodes.n_children[node]]
-                nodes.b_min[:, node] = np.minimum(bound[:, i], children.max(axis=1))  # eq. 3
+            first = columns.first_child[node]
+            end = first + columns.n_children[node]
+            leaf = first < 0 or not columns.n_asked[node]  # a cell that is empty again is a leaf
+            for bound, b_min in rows:  # eq. 3
+                b_min[node] = bound[i] if leaf else min(bound[i], max(b_min[first:end]))
 
-    def _bounds(self, rows: Any) -> FloatArray:
+    def _bounds(self, rows: slice | NDArray[np.int64]) -> FloatArray:
         """Return bound + diameter of nodes, a row per instance."""
         nodes = self._nodes
         n_told = nodes.n_told[rows].astype(float)
-        known = n_told > 0
+        told = n_told > 0
+        n = np.maximum(n_told, 1.0)
+        mean = nodes.total[rows] / n
+        variance = np.maximum(nodes.square[rows] / n - mean * mean, 0.0)
         depth = nodes.depth[rows].astype(float)
-        bound = np.full(len(n_told), math.inf)
-        if known.any():
-            n = n_told[known]
-            mean = nodes.total[rows][known] / n
-            variance = np.maximum(nodes.square[rows][known] / n - mean * mean, 0.0)
-            bound[known] = self._policy.bound(
-                NodeStatistics(
-                    mean=mean,
-                    variance=variance,
-                    n_told=n,
-                    n_asked=nodes.n_asked[rows][known].astype(float),
-                    depth=depth[known],
-                    log_t=self._log_t,
-                    unit=self._unit,
-                )
+        if self._prior is not None and not told.all():
+            # As wide as it would be after one feedback.
+            assert self._prior_std is not None
+            centers = nodes.center[:, rows][:, ~told].T.astype(float)
+            mean[~told] = self._prior.predict(centers) + self._prior_std * self._prior.std
+        bound = self._policy.bound(
+            NodeStatistics(
+                mean=mean,
+                variance=variance,
+                n_told=n,
+                n_asked=nodes.n_asked[rows].astype(float),
+                depth=depth,
+                log_t=self._log_t,
+                unit=2 * self._half_unit,
             )
+        )
+        if self._prior is None:
+            bound = np.where(told, bound, math.inf)
         final = nodes.final[rows]
         # A single value has no diameter. While it is in flight another evaluation of it could
         # only repeat the same question, so it is closed until its feedback comes.
-        in_flight = final & (nodes.n_asked[rows] > n_told)
-        bound[in_flight] = -math.inf
+        bound = np.where(final & (nodes.n_asked[rows] > n_told), -math.inf, bound)
         diameter: FloatArray = np.where(final, 0.0, self._nu * self._rho**depth)
         return bound + diameter
 
@@ -591,3 +709,22 @@ class Tree:
             parent = nodes.parent[level]
             starts = np.flatnonzero(np.r_[True, parent[1:] != parent[:-1]])
             yield level, starts, parent[starts]
+
+
+def _argmax(
+    scores: list[float], asked: list[int], rng: np.random.Generator, only_empty: bool
+) -> int:
+    """Return the child with the largest score; of equals the one with the fewest asked trials.
+
+    Two children are equal when both bounds are infinite, typically. The fewest asked trials keep
+    those in flight from clumping, which a coin alone would not.
+    """
+    candidates = [i for i, n in enumerate(asked) if n == 0 or not only_empty]
+    top = max(scores[i] for i in candidates)
+    candidates = [i for i in candidates if scores[i] == top]
+    if len(candidates) > 1:
+        fewest = min(asked[i] for i in candidates)
+        candidates = [i for i in candidates if asked[i] == fewest]
+    return (
+        candidates[0] if len(candidates) == 1 else candidates[int(rng.integers(len(candidates)))]
+    )

@@ -1,0 +1,81 @@
+"""Arguments are checked before any trial is created, with messages that say what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+import math
+from typing import Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = True,
+) -> None:
+    """Refuse what is not a finite number above ``low`` (or at it) and below ``high``."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"`{name}` must be a number, but got {value!r}.")
+    if not (math.isfinite(value) and (low < value or (not open_low and value == low))):
+        relation = "greater than" if open_low else "at least"
+        raise ValueError(f"`{name}` must be finite and {relation} {low:g}, but got {value!r}.")
+    if not value < high:
+        raise ValueError(f"`{name}` must be less than {high:g}, but got {value!r}.")
+
+
+def check_has_method(name: str, value: Any, method: str, example: str) -> None:
+    if isinstance(value, type) or not callable(getattr(value, method, None)):
+        raise TypeError(
+            f"`{name}` must be an object with a method `{method}`, such as {example}, but got "
+            f"{value!r}."
+        )
+
+
+def check_integer(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"`{name}` must be an integer, but got {value!r}.")
+    if value < 0:
+        raise ValueError(f"`{name}` must not be negative, but got {value!r}.")
+
+
+def check_search_space(search_space: Any) -> None:
+    if not isinstance(search_space, Mapping):
+        raise TypeError(
+            f"`search_space` must map parameter names to distributions, but got {search_space!r}."
+        )
+    if not search_space:
+        raise ValueError("`search_space` must name at least one parameter, but is empty.")
+    for name, distribution in search_space.items():
+        if not isinstance(name, str) or not isinstance(distribution, BaseDistribution):
+            raise TypeError(
+                "`search_space` must map parameter names to Optuna distributions, but has "
+                f"{name!r}: {distribution!r}."
+            )
+
+
+def checked_names(split_order: Any) -> list[str]:
+    """Return the names in `split_order`, each of which must stand there once."""
+    if isinstance(split_order, str) or not isinstance(split_order, Sequence):
+        raise TypeError(
+            "`split_order` must be a list of parameter names or groups of names, but got "
+            f"{split_order!r}."
+        )
+    names: list[str] = []
+    for entry in split_order:
+        group = [entry] if isinstance(entry, str) else entry
+        if not isinstance(group, Sequence) or not all(isinstance(name, str) for name in group):
+            raise TypeError(
+                "`split_order` must be a list of parameter names or groups of names, but has "
+                f"the entry {entry!r}."
+            )
+        names.extend(group)
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"`split_order` names {repeated} more than once.")
+    return names

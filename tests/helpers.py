@@ -1,0 +1,57 @@
+"""What several test modules share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import optuna
+
+from optuna_pcts import PCTSSampler
+from optuna_pcts._tree import Tree
+
+
+Bounds = tuple[tuple[float, ...], tuple[float, ...]]
+Statistics = tuple[int, int, float]
+
+
+def new_trial(study: optuna.Study) -> int:
+    """Create a RUNNING trial of which nothing is known yet, and return its id."""
+    return study._storage.create_new_trial(study._study_id)
+
+
+def propose(sampler: PCTSSampler, study: optuna.Study, trial_id: int) -> dict[str, Any]:
+    """Let a sampler choose the parameters of a trial, without storing them."""
+    trial = study._storage.get_trial(trial_id)
+    space = sampler.infer_relative_search_space(study, trial)
+    return sampler.sample_relative(study, trial, space)
+
+
+def tree_of(sampler: PCTSSampler) -> Tree:
+    """Return the tree that a sampler used last."""
+    return sampler._searches[-1]._tree
+
+
+def cells(tree: Tree) -> dict[Bounds, Statistics]:
+    """Return (n_asked, n_told, mean reward) of every cell."""
+    tree.refresh()
+    nodes = tree._nodes
+    found: dict[Bounds, Statistics] = {}
+    n_dims = len(tree._tolerance)
+    stack: list[tuple[int, Bounds]] = [(0, ((0.0,) * n_dims, (1.0,) * n_dims))]
+    while stack:
+        node, (lower, upper) = stack.pop()
+        n_told = int(nodes.n_told[node])
+        mean = float(nodes.total[node]) / n_told if n_told else 0.0
+        found[lower, upper] = (int(nodes.n_asked[node]), n_told, mean)
+        if nodes.first_child[node] < 0:
+            continue
+        dim, n_children = int(nodes.dim[node]), int(nodes.n_children[node])
+        cuts = [float(cut) for cut in nodes.cuts[: n_children - 1, node]]
+        edges = [lower[dim], *cuts, upper[dim]]
+        for i in range(n_children):
+            child = (
+                (*lower[:dim], edges[i], *lower[dim + 1 :]),
+                (*upper[:dim], edges[i + 1], *upper[dim + 1 :]),
+            )
+            stack.append((int(nodes.first_child[node]) + i, child))
+    return found

@@ -1,0 +1,565 @@
+"""What is read from real storages: feedback, the observed space, delays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+from datetime import datetime
+from datetime import timedelta
+import math
+from pathlib import Path
+import sqlite3
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.distributions import FloatDistribution
+from optuna.distributions import IntDistribution
+from optuna.storages import BaseStorage
+from optuna.storages import InMemoryStorage
+from optuna.storages import JournalStorage
+from optuna.storages import RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState
+import pytest
+
+from optuna_pcts import Delay
+from optuna_pcts import delays
+from optuna_pcts._history import Cell
+from optuna_pcts._history import CELL_KEY
+from optuna_pcts._history import Feedback
+from optuna_pcts._history import History
+from optuna_pcts._history import record
+from optuna_pcts._history import Status
+
+
+# Its name changed with Optuna 4.9.
+RetryCallback = (
+    getattr(optuna.storages, "RetryHeartbeatStaleTrialCallback", None)
+    or optuna.storages.RetryFailedTrialCallback
+)
+
+UNIT = FloatDistribution(0.0, 1.0)
+START = datetime(2024, 1, 1)
+
+
+@pytest.fixture(params=["memory", "sqlite", "journal"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
+    if request.param == "memory":
+        return InMemoryStorage()
+    if request.param == "sqlite":
+        return RDBStorage(f"sqlite:///{tmp_path}/study.db")
+    return JournalStorage(JournalFileBackend(str(tmp_path / "study.journal")))
+
+
+@pytest.fixture
+def study(storage: BaseStorage) -> optuna.Study:
+    return optuna.create_study(storage=storage)
+
+
+@pytest.fixture
+def memory_study() -> optuna.Study:
+    """Where the storage makes no difference."""
+    return optuna.create_study()
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def add(
+    study: optuna.Study,
+    state: TrialState,
+    *,
+    value: float | None = None,
+    start: float = 0.0,
+    end: float = 0.0,
+    params: Mapping[str, Any] | None = None,
+    distributions: Mapping[str, BaseDistribution] | None = None,
+    system_attrs: Mapping[str, Any] | None = None,
+) -> None:
+    """Add a trial with given time stamps."""
+    params = {"x": 0.5} if params is None else params
+    study.add_trial(
+        FrozenTrial(
+            number=-1,
+            trial_id=-1,
+            state=state,
+            value=value,
+            datetime_start=None if state == TrialState.WAITING else at(start),
+            datetime_complete=at(end) if state.is_finished() else None,
+            params=dict(params),
+            distributions=dict(distributions or dict.fromkeys(params, UNIT)),
+            user_attrs={},
+            system_attrs=dict(system_attrs or {}),
+            intermediate_values={},
+        )
+    )
+
+
+def latest(feedback: Iterable[Feedback]) -> dict[int, Feedback]:
+    """Return the last that is said of each trial."""
+    return {f.number: f for f in feedback}
+
+
+def statuses(feedback: Iterable[Feedback]) -> dict[int, Status]:
+    return {number: f.status for number, f in latest(feedback).items()}
+
+
+def read(study: optuna.Study, **options: Any) -> dict[int, Feedback]:
+    """Return what a fresh reader sees."""
+    return latest(History(study, **options).update(datetime.now()))
+
+
+# ---------------------------------------------------------------------- states and values
+
+
+def test_a_running_trial_is_asked(study: optuna.Study) -> None:
+    trial = study.ask({"x": UNIT})
+    (feedback,) = read(study).values()
+    assert (feedback.number, feedback.status) == (0, Status.ASKED)
+    assert feedback.params == trial.params
+    assert feedback.cell is None
+
+
+@pytest.mark.parametrize(
+    ("direction", "sign"), [(StudyDirection.MINIMIZE, -1.0), (StudyDirection.MAXIMIZE, 1.0)]
+)
+def test_a_complete_trial_is_told_and_larger_is_better(
+    storage: BaseStorage, direction: StudyDirection, sign: float
+) -> None:
+    study = optuna.create_study(storage=storage, direction=direction)
+    trial = study.ask({"x": UNIT})
+    study.tell(trial, 2.5)
+    assert read(study) == {0: Feedback(0, Status.TOLD, trial.params, sign * 2.5, None)}
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+def test_an_infinite_value_is_told_as_it_is(study: optuna.Study, value: float) -> None:
+    study.tell(study.ask({"x": UNIT}), value)
+    assert read(study)[0].value == -value
+
+
+def test_a_failed_trial_is_told_without_value(study: optuna.Study) -> None:
+    study.tell(study.ask({"x": UNIT}), state=TrialState.FAIL)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1) * math.nan, n_trials=1)
+    assert [trial.state for trial in study.trials] == [TrialState.FAIL] * 2
+    for feedback in read(study).values():
+        assert feedback.status is Status.TOLD
+        assert math.isnan(feedback.value)
+
+
+def test_a_trial_pruned_before_a_report_is_told_without_value(study: optuna.Study) -> None:
+    study.tell(study.ask({"x": UNIT}), state=TrialState.PRUNED)
+    feedback = read(study)[0]
+    assert feedback.status is Status.TOLD
+    assert math.isnan(feedback.value)
+
+
+def test_a_trial_pruned_after_a_report_is_told_with_its_last_value(study: optuna.Study) -> None:
+    trial = study.ask({"x": UNIT})
+    trial.report(7.0, step=0)
+    trial.report(4.0, step=1)
+    study.tell(trial, state=TrialState.PRUNED)
+    feedback = read(study)[0]
+    assert feedback.status is Status.TOLD
+    assert feedback.value == -4.0
+
+
+def test_a_trial_pruned_after_it_reported_nan_is_told_without_value(study: optuna.Study) -> None:
+    trial = study.ask({"x": UNIT})
+    trial.report(math.nan, step=0)
+    study.tell(trial, state=TrialState.PRUNED)
+    feedback = read(study)[0]
+    assert feedback.status is Status.TOLD
+    assert math.isnan(feedback.value)
+
+
+def test_an_enqueued_trial_counts_once_it_runs(study: optuna.Study) -> None:
+    study.enqueue_trial({"x": 0.25})
+    history = History(study)
+    assert statuses(history.update(datetime.now())) == {0: Status.GONE}
+    assert history.running == []
+    trial = study.ask({"x": UNIT})
+    (feedback,) = history.update(datetime.now())
+    assert (feedback.number, feedback.status) == (trial.number, Status.ASKED)
+    assert feedback.params == {"x": 0.25}
+    assert history.running == [0]
+
+
+def test_added_trials_are_told(study: optuna.Study) -> None:
+    add(study, TrialState.COMPLETE, value=3.0, params={"x": 0.125})
+    add(study, TrialState.FAIL)
+    assert read(study)[0] == Feedback(0, Status.TOLD, {"x": 0.125}, -3.0, None)
+    assert read(study)[1].status is Status.TOLD
+
+
+def test_the_cell_is_stored_with_the_trial(study: optuna.Study) -> None:
+    trial = study.ask({"x": UNIT})
+    record(study, study._storage.get_trial(trial._trial_id), Cell(7, {"x": 0.25}))
+    assert read(study)[0].cell == Cell(7, {"x": 0.25})
+    assert study.trials[0].user_attrs == {"pcts:depth": 7}
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "?",
+        3,
+        [],
+        {},
+        {"depth": 2},
+        {"depth": -1, "point": {}},
+        {"depth": "2", "point": {}},
+        {"depth": 1.5, "point": {}},
+        {"depth": True, "point": {}},
+        {"depth": 2, "point": [0.5]},
+        {"depth": 2, "point": {"x": "0.5"}},
+        {"depth": 2, "point": {"x": 1.5}},
+        {"depth": 2, "point": {"x": math.nan}},
+    ],
+)
+def test_a_malformed_attribute_is_ignored_with_a_warning(
+    memory_study: optuna.Study, attribute: Any, optuna_log: pytest.LogCaptureFixture
+) -> None:
+    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={CELL_KEY: attribute})
+    feedback = read(memory_study)[0]
+    assert (feedback.cell, feedback.value) == (None, -1.0)
+    assert CELL_KEY in optuna_log.text
+
+
+# ---------------------------------------------------------------------- only what is new
+
+
+def test_an_update_returns_only_what_changed(study: optuna.Study) -> None:
+    history = History(study)
+    first, second = study.ask({"x": UNIT}), study.ask({"x": UNIT})
+    assert statuses(history.update(datetime.now())) == {0: Status.ASKED, 1: Status.ASKED}
+    assert history.update(datetime.now()) == []
+
+    study.tell(second, 1.0)
+    third = study.ask({"x": UNIT})
+    assert statuses(history.update(datetime.now())) == {1: Status.TOLD, 2: Status.ASKED}
+    assert history.update(datetime.now()) == []
+    assert history.running == [0, 2]
+
+    study.tell(first, 1.0)
+    study.tell(third, state=TrialState.FAIL)
+    assert statuses(history.update(datetime.now())) == {0: Status.TOLD, 2: Status.TOLD}
+    assert history.update(datetime.now()) == []
+    assert history.running == []
+
+
+def test_parameters_that_come_one_by_one_are_reported(study: optuna.Study) -> None:
+    history = History(study)
+    trial = study.ask()
+    assert history.update(datetime.now())[0].params == {}
+    x = trial.suggest_float("x", 0, 1)
+    assert history.update(datetime.now())[0].params == {"x": x}
+    n = trial.suggest_int("n", 0, 9)
+    assert history.update(datetime.now())[0].params == {"x": x, "n": n}
+    assert history.update(datetime.now()) == []
+
+
+def test_replay_repeats_what_was_seen_and_nothing_newer(study: optuna.Study) -> None:
+    history = History(study, stale_after=10)
+    add(study, TrialState.RUNNING, start=0)
+    add(study, TrialState.COMPLETE, value=2.0, start=0, end=1)
+    add(study, TrialState.FAIL)
+    add(study, TrialState.WAITING)
+    add(study, TrialState.RUNNING, start=15)
+    seen = latest(history.update(at(20)))
+    study.ask()
+    replayed = latest(history.replay())
+    assert {n: f.status for n, f in replayed.items()} == {n: f.status for n, f in seen.items()}
+    assert replayed[1] == seen[1]
+    assert statuses(seen.values()) == {
+        0: Status.GONE,
+        1: Status.TOLD,
+        2: Status.TOLD,
+        3: Status.GONE,
+        4: Status.ASKED,
+    }
+
+
+def test_a_trial_committed_late_fills_its_gap(tmp_path: Path) -> None:
+    """Another worker's trial may get a lower number and still appear after a higher one."""
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path}/study.db")
+    elsewhere = optuna.create_study(storage=f"sqlite:///{tmp_path}/study.db")
+    # Past Optuna's cache, which would not look for it again.
+    study._storage = getattr(study._storage, "_backend")  # noqa: B009
+    for value in (0.0, 1.0, 2.0):
+        add(study, TrialState.COMPLETE, value=value)
+
+    def move(number: int, target: optuna.Study) -> None:
+        with sqlite3.connect(tmp_path / "study.db") as connection:
+            connection.execute(
+                "UPDATE trials SET study_id = ? WHERE number = ?", (target._study_id, number)
+            )
+
+    move(1, elsewhere)
+    history = History(study)
+    assert sorted(statuses(history.update(at(0)))) == [0, 2]
+    assert history.update(at(0)) == []
+    move(1, study)
+    assert [(f.number, f.value) for f in history.update(at(0))] == [(1, -1.0)]
+    assert history.update(at(0)) == []
+
+
+def test_trials_of_another_study_are_not_read(study: optuna.Study) -> None:
+    other = optuna.create_study(storage=study._storage)
+    add(other, TrialState.COMPLETE, value=1.0)
+    history = History(study)
+    assert history.update(datetime.now()) == []
+    assert history.belongs_to(study)
+    assert not history.belongs_to(other)
+
+
+# ---------------------------------------------------------------------- retries
+
+
+def fail_and_retry(study: optuna.Study) -> None:
+    """Run one trial that fails, and let Optuna's callback enqueue its retry."""
+    trial = study.ask({"x": UNIT})
+    study.tell(trial, state=TrialState.FAIL)
+    failed = study.get_trials(deepcopy=True)[trial.number]
+    RetryCallback()(study, failed)
+
+
+def test_a_retried_trial_counts_once(study: optuna.Study) -> None:
+    history = History(study)
+    fail_and_retry(study)
+    assert statuses(history.update(datetime.now())) == {0: Status.GONE, 1: Status.GONE}
+
+    fail_and_retry(study)  # the retry fails as well
+    assert len(study.trials) == 3
+    assert Status.TOLD not in statuses(history.update(datetime.now())).values()
+
+    study.tell(study.ask({"x": UNIT}), 5.0)
+    feedback = latest(history.update(datetime.now()))
+    assert statuses(feedback.values()) == {2: Status.TOLD}
+    assert feedback[2].value == -5.0
+
+    everything = {0: Status.GONE, 1: Status.GONE, 2: Status.TOLD}
+    assert statuses(history.replay()) == everything
+    assert statuses(read(study).values()) == everything
+
+
+def test_a_trial_seen_failed_is_taken_back_when_it_is_retried(study: optuna.Study) -> None:
+    history = History(study)
+    trial = study.ask({"x": UNIT})
+    study.tell(trial, state=TrialState.FAIL)
+    assert statuses(history.update(datetime.now())) == {0: Status.TOLD}
+    RetryCallback()(study, study.trials[0])
+    assert statuses(history.update(datetime.now())) == {0: Status.GONE, 1: Status.GONE}
+
+
+def test_a_trial_that_is_not_retried_any_more_stays_told(memory_study: optuna.Study) -> None:
+    memory_study.tell(memory_study.ask({"x": UNIT}), state=TrialState.FAIL)
+    RetryCallback(max_retry=0)(memory_study, memory_study.trials[0])
+    assert statuses(read(memory_study).values()) == {0: Status.TOLD}
+
+
+@pytest.mark.parametrize("history", ["?", 7, [None], [-1], [99], [[0]], {"0": 0}])
+def test_a_malformed_retry_history_is_ignored(memory_study: optuna.Study, history: Any) -> None:
+    add(memory_study, TrialState.COMPLETE, value=1.0)
+    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={"retry_history": history})
+    assert statuses(read(memory_study).values()) == {0: Status.TOLD, 1: Status.TOLD}
+
+
+# ---------------------------------------------------------------------- stale trials
+
+
+def test_stale_after(study: optuna.Study) -> None:
+    history = History(study, stale_after=10)
+    add(study, TrialState.RUNNING, start=0)
+    assert statuses(history.update(at(9))) == {0: Status.ASKED}
+    assert statuses(history.update(at(11))) == {0: Status.GONE}
+    assert history.running == []
+    assert history.update(at(12)) == []
+    study.tell(0, 1.0)
+    assert statuses(history.update(at(13))) == {0: Status.TOLD}
+
+
+@pytest.mark.parametrize("running_first", [True, False])
+@pytest.mark.parametrize(("longest", "limit"), [(30.0, 300.0), (1.0, 60.0)])
+def test_by_default_ten_times_the_longest_and_at_least_a_minute(
+    study: optuna.Study, running_first: bool, longest: float, limit: float
+) -> None:
+    if running_first:
+        add(study, TrialState.RUNNING, start=0)
+    add(study, TrialState.COMPLETE, value=1.0, start=0, end=longest / 2)
+    add(study, TrialState.COMPLETE, value=1.0, start=0, end=longest)
+    if not running_first:
+        add(study, TrialState.RUNNING, start=0)
+    number = 0 if running_first else 2
+    # The same for a reader that has been there all the time and for a fresh one.
+    history = History(study)
+    assert statuses(history.update(at(limit - 1)))[number] is Status.ASKED
+    assert statuses(history.update(at(limit + 1))) == {number: Status.GONE}
+    assert statuses(History(study).update(at(limit - 1)))[number] is Status.ASKED
+    assert statuses(History(study).update(at(limit + 1)))[number] is Status.GONE
+
+
+def test_no_trial_is_stale_before_one_has_ended(memory_study: optuna.Study) -> None:
+    add(memory_study, TrialState.RUNNING, start=0)
+    history = History(memory_study)
+    assert statuses(history.update(at(1e7))) == {0: Status.ASKED}
+
+
+def test_a_lost_heartbeat(tmp_path: Path) -> None:
+    storage = RDBStorage(f"sqlite:///{tmp_path}/study.db", heartbeat_interval=1, grace_period=2)
+    study = optuna.create_study(storage=storage)
+    for _ in range(3):
+        add(study, TrialState.RUNNING)
+    lost, alive, _ = study.trials
+    for trial in (lost, alive):  # the third has none, as with ask-and-tell
+        storage.record_heartbeat(trial._trial_id)
+    now = datetime.now()
+    history = History(study)
+    assert set(statuses(history.update(now)).values()) == {Status.ASKED}
+
+    with sqlite3.connect(tmp_path / "study.db") as connection:
+        connection.execute(
+            "UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 hour') "
+            "WHERE trial_id = ?",
+            (lost._trial_id,),
+        )
+    assert statuses(history.update(now + timedelta(seconds=2))) == {lost.number: Status.GONE}
+    assert history.running == [1, 2]
+    fresh = read(study)
+    assert [fresh[i].status for i in range(3)] == [Status.GONE, Status.ASKED, Status.ASKED]
+
+    study.tell(lost.number, 1.0)
+    assert statuses(history.update(now + timedelta(seconds=4))) == {lost.number: Status.TOLD}
+
+
+# ---------------------------------------------------------------------- the observed space
+
+
+def observed(study: optuna.Study) -> dict[str, BaseDistribution]:
+    history = History(study)
+    history.update(datetime.now())
+    return history.space.distributions()
+
+
+def test_a_study_without_trials_has_no_space(memory_study: optuna.Study) -> None:
+    assert observed(memory_study) == {}
+
+
+def test_the_space_is_what_finished_trials_have_in_common(study: optuna.Study) -> None:
+    add(study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
+    add(study, TrialState.PRUNED, params={"z": 0.5, "x": 0.5})
+    history = History(study)
+    history.update(datetime.now())
+    assert history.space.distributions() == {"x": UNIT}
+    assert history.space.names() == {"x", "y", "z"}
+    assert history.space.is_settled
+
+
+def test_a_failed_trial_does_not_narrow_the_space(memory_study: optuna.Study) -> None:
+    add(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
+    add(memory_study, TrialState.FAIL, params={"x": 0.5})
+    assert observed(memory_study) == {"x": UNIT, "y": UNIT}
+
+
+def test_a_trial_without_parameters_does_not_narrow_the_space(memory_study: optuna.Study) -> None:
+    add(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5})
+    add(memory_study, TrialState.COMPLETE, value=1.0, params={})
+    assert observed(memory_study) == {"x": UNIT}
+
+
+def test_a_single_valued_parameter_is_left_out(memory_study: optuna.Study) -> None:
+    trial = memory_study.ask({"x": UNIT, "one": IntDistribution(1, 1)})
+    memory_study.tell(trial, 1.0)
+    assert observed(memory_study) == {"x": UNIT}
+
+
+@pytest.mark.parametrize("state", [TrialState.RUNNING, TrialState.WAITING])
+def test_the_space_is_learned_before_any_trial_is_finished(
+    study: optuna.Study, state: TrialState
+) -> None:
+    add(study, state, params={"x": 0.5})
+    assert observed(study) == {"x": UNIT}
+    add(study, state, params={"x": 0.5, "y": 0.5})
+    add(study, TrialState.RUNNING, params={"y": 0.5})
+    assert observed(study) == {"x": UNIT, "y": UNIT}
+
+
+def test_the_space_grows_with_the_first_running_trial(study: optuna.Study) -> None:
+    history = History(study)
+    trial = study.ask()
+    history.update(datetime.now())
+    assert history.space.distributions() == {}
+    trial.suggest_float("x", 0, 1)
+    history.update(datetime.now())
+    assert history.space.distributions() == {"x": UNIT}
+    trial.suggest_float("y", 0, 1)
+    history.update(datetime.now())
+    assert history.space.distributions() == {"x": UNIT, "y": UNIT}
+    assert not history.space.is_settled
+
+
+def test_a_range_that_changed_once_is_that_of_the_newest_trial(study: optuna.Study) -> None:
+    wide = FloatDistribution(-5.0, 5.0)
+    history = History(study)
+    for distribution in (UNIT, UNIT, wide, wide):
+        study.tell(study.ask({"x": distribution}), 1.0)
+        history.update(datetime.now())
+        assert history.space.distributions() == {"x": distribution}
+    assert observed(study) == {"x": wide}
+
+
+def test_a_range_that_goes_back_and_forth_is_left_out(memory_study: optuna.Study) -> None:
+    for high in (1.0, 2.0, 1.0):
+        memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
+    assert observed(memory_study) == {"y": UNIT}
+
+
+def test_a_range_that_is_new_in_every_trial_is_left_out(memory_study: optuna.Study) -> None:
+    for high in range(1, 30):
+        memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
+    assert observed(memory_study) == {"y": UNIT}
+
+
+# ---------------------------------------------------------------------- delays
+
+
+def test_delays_in_seconds_and_in_trials(study: optuna.Study) -> None:
+    # 0: |---------------|            starts of 1 and 2 lie within
+    # 1:     |---|                    none
+    # 2:             |---------|      start of 3
+    # 3:                     |------  still running
+    add(study, TrialState.COMPLETE, value=1.0, start=0, end=40)
+    add(study, TrialState.FAIL, start=10, end=20)
+    add(study, TrialState.PRUNED, start=30, end=55.5)
+    add(study, TrialState.RUNNING, start=50)
+    add(study, TrialState.WAITING)
+    assert delays(study) == [Delay(0, 40.0, 2), Delay(1, 10.0, 0), Delay(2, 25.5, 1)]
+
+
+def test_delays_do_not_depend_on_the_order_of_the_starts(memory_study: optuna.Study) -> None:
+    add(memory_study, TrialState.COMPLETE, value=1.0, start=20, end=30)
+    add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=25)
+    assert delays(memory_study) == [Delay(0, 10.0, 0), Delay(1, 25.0, 1)]
+
+
+def test_delays_of_an_empty_study(study: optuna.Study) -> None:
+    assert delays(study) == []
+    study.ask()
+    assert delays(study) == []
+
+
+def test_delays_of_a_sequential_study_are_of_no_trials(study: optuna.Study) -> None:
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=5)
+    found = delays(study)
+    assert [d.trials for d in found] == [0] * 5
+    assert all(d.seconds >= 0 for d in found)
+
+
+def test_a_clock_that_ran_backwards_gives_no_negative_count(memory_study: optuna.Study) -> None:
+    add(memory_study, TrialState.COMPLETE, value=1.0, start=10, end=5)
+    (delay,) = delays(memory_study)
+    assert delay.trials == 0
