@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._tree import Checkpoint
@@ -22,17 +21,29 @@ from optuna_pcts._tree import Tree
 # The trials that the distribution is fitted to: the best eighth, at least two per parameter.
 _ELITE_SHARE = 1 / 8
 _ELITE_PER_DIM = 2
+# How many of the unordered coordinates of a point are drawn from all their values, on average:
+# the best trials may all have the same one, and never try another.
+_MUTATIONS = 0.5
 # It is fitted anew when the number of trials has grown by this factor.
 _GROWTH = 33 / 32
 
 
 class LocalSearch:
-    """Draws points around the best trials of a tree."""
+    """Draws points around the best trials of a tree.
 
-    def __init__(self, tree: Tree, categories: Sequence[int]) -> None:
+    Args:
+        tree:
+            The tree.
+        categories:
+            For each axis the number of its unordered values, or 0 if it is ordered.
+        slots:
+            For each axis the width of the slot of one value, or 0 if it is continuous.
+    """
+
+    def __init__(self, tree: Tree, categories: Sequence[int], slots: Sequence[float]) -> None:
         self._tree = tree
-        self._n_needed = _ELITE_PER_DIM * len(categories)
-        self._unordered = np.array(categories) > 0
+        self._categories = np.array(categories)
+        self._slots = np.array(slots)
         self._checkpoint = Checkpoint(_GROWTH)
         self._fitted_to = (0, 0)
         self._elite: Elite | None = None
@@ -43,8 +54,18 @@ class LocalSearch:
         if reference != self._fitted_to:
             self._fitted_to = reference
             points, values = self._tree.told(reference[0])
-            self._elite = Elite(points, values) if len(points) >= self._n_needed else None
-        return None if self._elite is None else self._elite.draw(rng, self._unordered)
+            enough = len(points) >= _ELITE_PER_DIM * len(self._slots)
+            self._elite = Elite(points, values, self._slots) if enough else None
+        if self._elite is None:
+            return None
+        point, donor = self._elite.draw(rng)
+        unordered = self._categories > 0
+        if unordered.any():
+            chance = _MUTATIONS / np.count_nonzero(unordered)
+            mutant = rng.random(len(point)) < min(chance, _MUTATIONS / 2)
+            point = np.where(unordered, np.where(mutant, rng.random(len(point)), donor), point)
+        drawn: list[float] = point.tolist()
+        return drawn
 
 
 class Elite:
@@ -55,9 +76,12 @@ class Elite:
             Positions in the unit cube, one row per trial.
         values:
             Their values; larger is better.
+        slots:
+            Width of the slot of one value on each axis. The distribution never gets so narrow
+            that a neighbouring value is out of reach.
     """
 
-    def __init__(self, points: FloatArray, values: FloatArray) -> None:
+    def __init__(self, points: FloatArray, values: FloatArray, slots: FloatArray) -> None:
         n, n_dims = points.shape
         size = min(n, max(int(n * _ELITE_SHARE), _ELITE_PER_DIM * n_dims))
         best = np.argsort(-values, kind="stable")[:size]
@@ -69,15 +93,15 @@ class Elite:
         covariance = shift.T @ shift
         # Few points say little about how two parameters go together.
         trust = size / (size + n_dims)
-        covariance = trust * covariance + (1 - trust) * np.diag(np.diag(covariance))
-        covariance[np.diag_indices(n_dims)] += 1e-12 + 1e-9 * np.trace(covariance)
+        variance = np.diag(covariance)
+        covariance = trust * covariance + (1 - trust) * np.diag(variance)
+        least = np.maximum((slots / 2) ** 2, 1e-12 + 1e-9 * variance.sum())
+        covariance[np.diag_indices(n_dims)] += np.maximum(least - variance, 1e-9 * least)
         self._factor = np.linalg.cholesky(covariance)
 
-    def draw(self, rng: np.random.Generator, unordered: NDArray[np.bool_]) -> list[float]:
-        """Draw a point of the cube; an unordered coordinate is that of one of the best."""
+    def draw(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draw a point of the cube, and one of the best points."""
         point = self._mean + self._factor @ rng.standard_normal(len(self._mean))
         # Reflected at the faces of the cube: clipped, many points would be the same corner.
         point = np.clip(1 - np.abs(1 - np.abs(point)), 0.0, 1.0)
-        donor = self._points[rng.choice(len(self._points), p=self._weights)]
-        drawn: list[float] = np.where(unordered, donor, point).tolist()
-        return drawn
+        return point, self._points[rng.choice(len(self._points), p=self._weights)]

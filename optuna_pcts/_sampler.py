@@ -383,7 +383,7 @@ class _Search:
         self.distributions = dict(distributions)
         self.space = space
         self._tree = tree
-        self._local = LocalSearch(tree, space.categories)
+        self._local = LocalSearch(tree, space.categories, space.slots)
 
     def fold(self, feedback: Feedback) -> None:
         """Bring one trial of the tree up to date."""

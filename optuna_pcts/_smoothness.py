@@ -63,7 +63,7 @@ class UnknownSmoothness:
             The k of each instance.
     """
 
-    nu: float = 0.5
+    nu: float = 1.0
     exponents: tuple[float, ...] = (0.5, 1.0, 2.0)
 
     def __post_init__(self) -> None:

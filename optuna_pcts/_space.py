@@ -41,6 +41,8 @@ class _Axis(ABC):
     # Two positions closer than this are the same one: a value that went through the parameter's
     # own scale comes back with a rounding error.
     tolerance = 0.0
+    # Width of the slot of one value; 0 on a continuous axis.
+    slot = 0.0
     # Number of unordered values; 0 if the values have an order.
     n_categories = 0
 
@@ -91,6 +93,7 @@ class _DiscreteAxis(_Axis):
 
     def __init__(self, n_values: int) -> None:
         self._n_values = n_values
+        self.slot = 1 / n_values
 
     @abstractmethod
     def _index(self, value: Any) -> int | None: ...
@@ -222,6 +225,7 @@ class SearchSpace:
         self._ranks = tuple(rank.get(name, len(groups)) for name in self.names)
         self._last_rank = len(groups)
         self.tolerance = tuple(axis.tolerance for axis in self._axes)
+        self.slots = tuple(axis.slot for axis in self._axes)
         self.categories = tuple(axis.n_categories for axis in self._axes)
 
     def __len__(self) -> int:

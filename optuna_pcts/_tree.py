@@ -258,6 +258,7 @@ class Tree:
         self._prior: AdditiveModel | None = None
         self._checkpoint = Checkpoint(_GROWTH)
         self._learned_from = (0, 0)
+        self._is_exact = False  # as far as replicates can tell
 
     # ------------------------------------------------------------------ what is in the tree
 
@@ -621,6 +622,7 @@ class Tree:
         moved = self._learn()
         if moved:
             self._accumulate()
+            self._is_exact = self._replicates_agree()
         if moved or log_t != self._log_t or len(self._dirty) * 8 > self.n_nodes:
             self._log_t = log_t
             self._update_all_b_min()
@@ -641,6 +643,15 @@ class Tree:
         for level, starts, parents in self._levels():
             nodes.total[parents] += np.add.reduceat(nodes.total[level], starts)
             nodes.square[parents] += np.add.reduceat(nodes.square[level], starts)
+
+    def _replicates_agree(self) -> bool:
+        """Whether single values were asked again and gave the same reward each time."""
+        nodes, n = self._nodes, self.n_nodes
+        n_told, total, square = nodes.n_told[:n], nodes.total[:n], nodes.square[:n]
+        repeated = nodes.final[:n] & (n_told > 1) & (total > 0)  # a reward of 0 says little
+        m = n_told[repeated]
+        variance = square[repeated] / m - (total[repeated] / m) ** 2
+        return bool(len(m)) and bool((variance < 1e-12).all())
 
     def _update_all_b_min(self) -> None:
         nodes = self._nodes
@@ -692,9 +703,10 @@ class Tree:
         if self._prior is None:
             bound = np.where(told, bound, math.inf)
         final = nodes.final[rows]
-        # A single value has no diameter. While it is in flight another evaluation of it could
-        # only repeat the same question, so it is closed until its feedback comes.
-        bound = np.where(final & (nodes.n_asked[rows] > n_told), -math.inf, bound)
+        # A single value has no diameter. It is closed while it is in flight: to ask again could
+        # only repeat the question. And for good, where replicates have shown no noise.
+        closed = final & ((nodes.n_asked[rows] > n_told) | (told & self._is_exact))
+        bound = np.where(closed, -math.inf, bound)
         diameter: FloatArray = np.where(final, 0.0, self._nu * self._rho**depth)
         return bound + diameter
 

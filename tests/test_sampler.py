@@ -15,6 +15,7 @@ from helpers import cells
 from helpers import new_trial
 from helpers import propose
 from helpers import tree_of
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.distributions import CategoricalDistribution
@@ -711,14 +712,22 @@ TINY: dict[str, BaseDistribution] = {
 }
 
 
-def test_a_tiny_space_is_replicated() -> None:
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_a_tiny_space_is_replicated(noise: float) -> None:
+    """The best most of all under noise; without, no configuration needs it more than another."""
+    rng = np.random.default_rng(0)
+
     def objective(trial: optuna.Trial) -> float:
-        return trial.suggest_int("n", 0, 1) + trial.suggest_categorical("flag", [False, True])
+        value = trial.suggest_int("n", 0, 1) + trial.suggest_categorical("flag", [False, True])
+        return value + noise * rng.standard_normal()
 
     study = run(objective, 100)
     seen = Counter((p["n"], p["flag"]) for p in params(study))
     assert len(seen) == 4
-    assert seen.most_common(1)[0][0] == (0, False)
+    if noise:
+        assert seen.most_common(1)[0][0] == (0, False)
+    else:
+        assert max(seen.values()) < 35
 
 
 def test_a_tiny_space_in_flight_is_not_piled_up() -> None:

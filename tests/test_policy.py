@@ -1,0 +1,195 @@
+"""The formulas of table 2, the smoothness instances, the prior and the local asks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import optuna
+from optuna.distributions import CategoricalDistribution
+from optuna.distributions import FloatDistribution
+from optuna.distributions import IntDistribution
+import pytest
+
+from optuna_pcts import DUCB1
+from optuna_pcts import DUCB1Sigma
+from optuna_pcts import DUCBV
+from optuna_pcts import NodeStatistics
+from optuna_pcts import PCTSSampler
+from optuna_pcts import Policy
+from optuna_pcts import Smoothness
+from optuna_pcts import SmoothnessModel
+from optuna_pcts import UnknownSmoothness
+from optuna_pcts._local import Elite
+from optuna_pcts._policy import FloatArray
+from optuna_pcts._prior import AdditiveModel
+
+
+def statistics(unit: float = 1.0) -> NodeStatistics:
+    return NodeStatistics(
+        mean=np.array([0.5, 0.25]),
+        variance=np.array([0.04, 0.0]),
+        n_told=np.array([8.0, 1.0]),
+        n_asked=np.array([10.0, 100.0]),  # never enters a bound
+        depth=np.array([3.0, 4.0]),
+        log_t=math.log(16),
+        unit=unit,
+    )
+
+
+LOG_T = math.log(16)
+
+
+def test_ducb1() -> None:
+    expected = [0.5 + math.sqrt(2 * LOG_T / 8), 0.25 + math.sqrt(2 * LOG_T)]
+    assert DUCB1().bound(statistics()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("unit", [1.0, 10.0])
+def test_ducb1sigma_takes_the_noise_in_the_unit_of_the_objective(unit: float) -> None:
+    sigma = 0.3 / unit
+    expected = [
+        0.5 + math.sqrt(2 * sigma**2 * LOG_T / 8),
+        0.25 + math.sqrt(2 * sigma**2 * LOG_T),
+    ]
+    assert DUCB1Sigma(noise_std=0.3).bound(statistics(unit)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("reward_range", "b"), [(None, 1.0), (5.0, 2.5)])
+def test_ducbv(reward_range: float | None, b: float) -> None:
+    expected = [
+        0.5 + math.sqrt(2 * 0.04 * LOG_T / 8) + 3 * 0.1 * b * LOG_T / 8,
+        0.25 + 3 * 0.1 * b * LOG_T,
+    ]
+    policy = DUCBV(reward_range=reward_range, c=0.1)
+    assert policy.bound(statistics(unit=2.0)) == pytest.approx(expected)
+
+
+def test_ducbv_with_c_1_is_the_papers() -> None:
+    expected = 0.5 + math.sqrt(2 * 0.04 * LOG_T / 8) + 3 * LOG_T / 8
+    assert DUCBV(c=1.0).bound(statistics())[0] == pytest.approx(expected)
+
+
+def test_the_rho_of_unknown_smoothness_follows_the_dimension() -> None:
+    """After one split per parameter the diameter has shrunk by 2^k, whatever the dimension."""
+    for n_dims in (1, 2, 10, 50):
+        instances = UnknownSmoothness(nu=0.5, exponents=(0.5, 1, 2)).instances(n_dims)
+        assert [nu for nu, _ in instances] == [0.5] * 3
+        assert [rho**n_dims for _, rho in instances] == pytest.approx([2**-0.5, 0.5, 0.25])
+
+
+def test_known_smoothness_is_one_instance() -> None:
+    assert Smoothness(nu=1.0, rho=0.95).instances(7) == [(1.0, 0.95)]
+
+
+def test_a_policy_and_a_smoothness_of_ones_own() -> None:
+    class Greedy:
+        def bound(self, cells: NodeStatistics) -> FloatArray:
+            return cells.mean
+
+    class Flat:
+        def instances(self, n_dims: int) -> list[tuple[float, float]]:
+            return [(0.0, 0.5)]
+
+    assert isinstance(Greedy(), Policy)
+    assert isinstance(Flat(), SmoothnessModel)
+    sampler = PCTSSampler(policy=Greedy(), smoothness=Flat(), seed=0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=50)
+    assert study.best_value < 0.01
+
+
+def test_the_additive_model_finds_an_additive_function() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((200, 3))
+    points[:, 2] = (np.floor(points[:, 2] * 3) + 0.5) / 3  # three categories
+
+    def f(points: FloatArray) -> FloatArray:
+        effect = np.array([0.0, 0.3, 0.1])[np.floor(points[:, 2] * 3).astype(int)]
+        return np.asarray(points[:, 0] ** 2 - 0.5 * points[:, 1] + effect)
+
+    model = AdditiveModel(points, f(points), categories=[0, 0, 3])
+    fresh = rng.random((50, 3))
+    assert model.predict(fresh) == pytest.approx(f(fresh), abs=0.02)
+    assert model.std < 0.02
+    noisy = AdditiveModel(points, f(points) + rng.normal(0, 0.1, 200), categories=[0, 0, 3])
+    assert noisy.std == pytest.approx(0.1, rel=0.2)
+
+
+def test_the_elite_follows_the_best_points() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((800, 2))
+    values = -((points[:, 0] - points[:, 1]) ** 2) * 100 - (points.sum(axis=1) - 1) ** 2
+    elite = Elite(points, values, slots=np.zeros(2))
+    drawn = np.array([elite.draw(rng)[0] for _ in range(500)])
+    assert ((drawn >= 0) & (drawn <= 1)).all()
+    assert len(np.unique(drawn, axis=0)) == 500
+    assert drawn.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.05)
+    # It is long and thin, along the valley.
+    assert np.corrcoef(drawn.T)[0, 1] > 0.8
+    best = {tuple(point) for point in points[np.argsort(-values)[:100]].tolist()}
+    assert tuple(elite.draw(rng)[1].tolist()) in best
+
+
+def test_the_elite_keeps_neighbouring_values_within_reach() -> None:
+    points = np.full((20, 1), 0.55)  # all best trials have one value of ten
+    elite = Elite(points, np.zeros(20), slots=np.array([0.1]))
+    rng = np.random.default_rng(0)
+    drawn = [elite.draw(rng)[0][0] for _ in range(300)]
+    away = np.mean([abs(x - 0.55) > 0.05 for x in drawn])
+    assert 0.1 < away < 0.6
+
+
+def test_the_elite_of_failures_only() -> None:
+    elite = Elite(np.random.default_rng(0).random((10, 2)), np.full(10, -np.inf), np.zeros(2))
+    point, _ = elite.draw(np.random.default_rng(1))
+    assert ((point >= 0) & (point <= 1)).all()
+
+
+def test_the_papers_algorithm_is_a_setting() -> None:
+    """With no prior and no local ask, every point is the centre of a cell."""
+    sampler = PCTSSampler(
+        local_share=0, prior_std=None, search_space={"x": FloatDistribution(0, 1)}, seed=0
+    )
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.3) ** 2, n_trials=40)
+    for trial in study.trials:
+        depth = trial.user_attrs["pcts:depth"]
+        position = trial.params["x"] * 2 ** (depth + 1)  # odd multiples of half a cell
+        assert position == pytest.approx(round(position), abs=1e-6)
+        assert round(position) % 2 == 1
+
+
+def test_local_asks_try_other_categories() -> None:
+    """The best trials all have one category; the better one must still be found."""
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", -2, 2)
+        n = trial.suggest_int("n", 1, 12)
+        kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+        return (x - 0.3) ** 2 + abs(n - 5) / 20 + {"a": 0.0, "b": 0.1, "c": 0.2}[kind]
+
+    for seed in range(5):
+        study = optuna.create_study(sampler=PCTSSampler(seed=seed))
+        study.optimize(objective, n_trials=150)
+        assert study.best_params["kind"] == "a"
+        assert study.best_params["n"] == 5
+        assert study.best_value < 0.01
+
+
+def test_a_discrete_space_is_searched_without_needless_repetition() -> None:
+    space = {
+        "n": IntDistribution(0, 19),
+        "kind": CategoricalDistribution(["a", "b", "c", "d", "e"]),
+    }
+    study = optuna.create_study(sampler=PCTSSampler(seed=0, search_space=space))
+    study.optimize(
+        lambda t: (
+            abs(t.suggest_int("n", 0, 19) - 13)
+            + ["a", "b", "c", "d", "e"].index(t.suggest_categorical("kind", list("abcde")))
+        ),
+        n_trials=80,
+    )
+    different = {(t.params["n"], t.params["kind"]) for t in study.trials}
+    assert study.best_value == 0
+    assert len(different) > 40
