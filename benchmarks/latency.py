@@ -1,15 +1,16 @@
 """How long one ask and tell takes as a study grows, and what the sampler keeps in memory.
 
 Run it with ``python benchmarks/latency.py``; the full table takes a few minutes. All samplers run
-in turn in one process, on the in-memory storage, so that their times can be compared. A study is
-filled up to each size with random trials for the samplers that are too slow to fill it
-themselves (``--fill``), and with their own trials otherwise.
+in turn in one process, on the in-memory storage, so that their times can be compared. A sampler
+fills its study with its own trials, but those that are too slow for that (``--fill``) get random
+ones.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+import math
 import statistics
 import sys
 import time
@@ -48,20 +49,28 @@ def step(study: optuna.Study, space: dict[str, BaseDistribution]) -> None:
 
 def measure(
     name: str, sizes: list[int], n_dims: int, n_timed: int, fill: bool
-) -> dict[int, float]:
-    """Return the median milliseconds of one ask and tell, once a study has a number of trials."""
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return milliseconds of one ask and tell, by the number of trials in the study.
+
+    First the median of some trials at that size. Then the mean of all trials since the size
+    before, which includes the rare ones that recompute the whole tree; NaN where another sampler
+    filled the study.
+    """
     space: dict[str, BaseDistribution] = {f"x{i}": FloatDistribution(0, 1) for i in range(n_dims)}
     study = optuna.create_study(sampler=SAMPLERS[name]())
     sampler = study.sampler
     filler = RandomSampler(seed=1) if fill else sampler
-    times = {}
+    medians, means = {}, {}
     with tqdm(total=sizes[-1], desc=name, unit="trial", file=sys.stderr) as bar:
         for size in sizes:
             study.sampler = filler
-            while (n := len(study._storage.get_all_trials(study._study_id, False))) < size:
-                for _ in range(min(size - n, 500)):
-                    step(study, space)
-                    bar.update()
+            n = len(study.get_trials(deepcopy=False))
+            start = time.perf_counter()
+            for _ in range(size - n):
+                step(study, space)
+                bar.update()
+            spent = 1e3 * (time.perf_counter() - start)
+            means[size] = math.nan if fill else spent / max(size - n, 1)
             study.sampler = sampler
             step(study, space)  # reads what the filler did
             timed = []
@@ -69,8 +78,8 @@ def measure(
                 start = time.perf_counter()
                 step(study, space)
                 timed.append(1e3 * (time.perf_counter() - start))
-            times[size] = statistics.median(timed)
-    return times
+            medians[size] = statistics.median(timed)
+    return medians, means
 
 
 def bytes_per_trial(size: int, n_dims: int) -> float:
@@ -117,18 +126,20 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
 
-    times = {
+    measured = {
         # The slow ones cannot be timed as often.
         name: measure(
             name, sizes, args.dims, args.timed if name != "TPE" else 10, name in args.fill
         )
         for name in args.samplers
     }
-    print(f"median milliseconds of one ask and tell, {args.dims} parameters, in memory\n")
-    print("| sampler | " + " | ".join(f"{size:,} trials" for size in sizes) + " |")
-    print("|---" * (len(sizes) + 1) + "|")
-    for name, row in times.items():
-        print(f"| {name} | " + " | ".join(f"{row[size]:.2f}" for size in sizes) + " |")
+    print(f"milliseconds of one ask and tell, {args.dims} parameters, in-memory storage")
+    for i, title in enumerate(("median at that size", "mean of all trials up to that size")):
+        print(f"\n| {title} | " + " | ".join(f"{size:,}" for size in sizes) + " |")
+        print("|---" * (len(sizes) + 1) + "|")
+        for name, rows in measured.items():
+            print(f"| {name} | " + " | ".join(f"{rows[i][size]:.2f}" for size in sizes) + " |")
+    times = {name: medians for name, (medians, _) in measured.items()}
     if "PCTS" not in times:
         return
     last = sizes[-1]

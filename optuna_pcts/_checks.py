@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 import math
 from typing import Any
 
 import numpy as np
-from optuna.distributions import BaseDistribution
 
 
 def check_number(
@@ -42,21 +40,6 @@ def check_integer(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be an integer, but got {value!r}.")
     if value < 0:
         raise ValueError(f"`{name}` must not be negative, but got {value!r}.")
-
-
-def check_search_space(search_space: Any) -> None:
-    if not isinstance(search_space, Mapping):
-        raise TypeError(
-            f"`search_space` must map parameter names to distributions, but got {search_space!r}."
-        )
-    if not search_space:
-        raise ValueError("`search_space` must name at least one parameter, but is empty.")
-    for name, distribution in search_space.items():
-        if not isinstance(name, str) or not isinstance(distribution, BaseDistribution):
-            raise TypeError(
-                "`search_space` must map parameter names to Optuna distributions, but has "
-                f"{name!r}: {distribution!r}."
-            )
 
 
 def checked_names(split_order: Any) -> list[str]:

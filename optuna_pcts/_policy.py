@@ -40,7 +40,10 @@ _DEFAULT_C = 0.01
 
 @dataclass(frozen=True)
 class NodeStatistics:
-    """What a policy may know about the cells: one entry per cell, each told at least once.
+    """What a policy may know about the cells: one entry per cell.
+
+    A cell without feedback stands here as if its prior had been told once; without a prior, what
+    the policy says of it is not used.
 
     Rewards are larger-is-better and scaled: 0 is the median objective value seen so far (and all
     that is worse), 1 the best. ``unit`` is the size of one reward in the objective's own unit.
@@ -67,8 +70,7 @@ class Policy(Protocol):
     def bound(self, cells: NodeStatistics) -> FloatArray:
         """Return an upper confidence bound on the mean reward of each cell.
 
-        The tree adds the smoothness term, and gives a cell without feedback an infinite bound
-        without asking the policy.
+        The tree adds the smoothness term.
         """
         ...
 

@@ -21,7 +21,6 @@ from optuna.trial import TrialState
 from optuna_pcts._checks import check_has_method
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
-from optuna_pcts._checks import check_search_space
 from optuna_pcts._checks import checked_names
 from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
@@ -33,6 +32,7 @@ from optuna_pcts._policy import DUCBV
 from optuna_pcts._policy import Policy
 from optuna_pcts._smoothness import SmoothnessModel
 from optuna_pcts._smoothness import UnknownSmoothness
+from optuna_pcts._space import check_search_space
 from optuna_pcts._space import SearchSpace
 from optuna_pcts._tree import Leaf
 from optuna_pcts._tree import Tree

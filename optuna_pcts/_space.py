@@ -281,3 +281,19 @@ class SearchSpace:
 def split_groups(split_order: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Return `split_order` with every entry as a group of names."""
     return [[entry] if isinstance(entry, str) else list(entry) for entry in split_order]
+
+
+def check_search_space(search_space: Any) -> None:
+    """Refuse what is not a mapping of names to distributions that the tree can search."""
+    if not isinstance(search_space, Mapping):
+        raise TypeError(
+            f"`search_space` must map parameter names to distributions, but got {search_space!r}."
+        )
+    if not search_space:
+        raise ValueError("`search_space` must name at least one parameter, but is empty.")
+    for name, distribution in search_space.items():
+        if not isinstance(name, str) or not isinstance(distribution, BaseDistribution):
+            raise TypeError(
+                "`search_space` must map parameter names to Optuna distributions, but has "
+                f"{name!r}: {distribution!r}."
+            )

@@ -323,13 +323,7 @@ class Tree:
         a replicate.
         """
         nodes = self._nodes
-        columns = nodes.scalars()
-        node = 0
-        while columns.first_child[node] >= 0:
-            child = self._child_at(columns, node, point)
-            if child < 0:
-                break
-            node = child
+        node = self._descend([0], point)[-1]
         return int(nodes.depth[node]), bool(nodes.final[node] and nodes.n_asked[node])
 
     # ------------------------------------------------------------------ ask
@@ -362,15 +356,17 @@ class Tree:
                 if nodes.final[node]:
                     break
                 self._split(node, lower, upper)
+                self.refresh()
                 columns = nodes.scalars()
                 b_min = nodes.b_min[instance % len(nodes.b_min)].data
                 # Its empty children first, or the walk could follow one trial without end.
                 first, only_empty = columns.first_child[node], True
             dim, end = columns.dim[node], first + columns.n_children[node]
             if fixed is not None and fixed[dim] == fixed[dim]:
-                child = self._child_at(columns, node, fixed)
-                if child < 0:
+                path = self._descend([node], fixed, 1)
+                if len(path) == 1:
                     break
+                child = path[1]
             else:
                 scores = b_min[first:end].tolist()
                 asked = columns.n_asked[first:end].tolist()
@@ -406,20 +402,14 @@ class Tree:
         trials.point[:, number] = point
         if any(x != x for x in point):
             self._partial.add(number)
-        columns = nodes.scalars()
-        node = 0
-        path = [0]
-        while True:
-            if columns.first_child[node] < 0:
-                if depth is None or len(path) - 1 > depth or nodes.final[node]:
-                    break
-                self._split(node, *self._cell_at(path))
-                columns = nodes.scalars()
-            child = self._child_at(columns, node, point)
-            if child < 0:
-                break
-            node = child
-            path.append(node)
+        path = self._descend([0], point)
+        while depth is not None and len(path) - 1 <= depth:
+            node = path[-1]
+            if nodes.first_child[node] >= 0 or nodes.final[node]:
+                break  # on a cut, or a single value
+            self._split(node, *self._cell_at(path))
+            path = self._descend(path, point)
+        node = path[-1]
         self._link(number, node)
         nodes.n_asked[path] += 1
         if nodes.final[node]:
@@ -483,19 +473,27 @@ class Tree:
         if i < columns.n_children[node] - 1:
             cell[1][dim] = columns.cuts[i][node]
 
-    def _child_at(self, columns: _Scalars, node: int, point: Sequence[float]) -> int:
-        """Return the child that contains a point; -1 if unknown or on a cut."""
-        dim = columns.dim[node]
-        x = point[dim]
-        child: int = columns.first_child[node]
-        for cuts in columns.cuts:
-            beyond = x - cuts[node]
-            if abs(beyond) <= self._tolerance[dim] or x != x:
-                return -1
-            if beyond < 0:
+    def _descend(self, path: list[int], point: Sequence[float], steps: int = -1) -> list[int]:
+        """Continue a path to the deepest cell that contains a point, or some steps towards it."""
+        columns = self._nodes.scalars()
+        first_child, dims, (first_cut, second_cut) = columns.first_child, columns.dim, columns.cuts
+        node = path[-1]
+        while steps and (first := first_child[node]) >= 0:
+            dim = dims[node]
+            x, tolerance = point[dim], self._tolerance[dim]
+            beyond = x - first_cut[node]
+            if beyond < -tolerance:
+                node = first
+            elif beyond > tolerance:
+                beyond = x - second_cut[node]  # minus infinity where there are two children
+                if -tolerance <= beyond <= tolerance:
+                    break
+                node = first + (1 if beyond < 0 else 2)
+            else:  # on a cut, or unknown
                 break
-            child += 1
-        return child
+            path.append(node)
+            steps -= 1
+        return path
 
     def _split(self, node: int, lower: list[float], upper: list[float]) -> None:
         """Give a leaf its children, and hand its trials down to them."""
@@ -518,12 +516,11 @@ class Tree:
             nodes.center[:, child] = [(a + b) / 2 for a, b in zip(*cell)]
         number = int(nodes.first_trial[node])
         nodes.first_trial[node] = -1
-        columns = nodes.scalars()
         while number >= 0:
             following = int(trials.next[number])
-            child = self._child_at(columns, node, trials.point[:, number].tolist())
-            self._link(number, child if child >= 0 else node)
-            if child >= 0:
+            child = self._descend([node], trials.point[:, number].tolist())[-1]
+            self._link(number, child)
+            if child != node:
                 nodes.n_asked[child] += 1
                 if trials.told[number]:
                     reward = self._reward(float(trials.value[number]))
@@ -531,8 +528,7 @@ class Tree:
                     nodes.total[child] += reward
                     nodes.square[child] += reward * reward
             number = following
-        self._update_b_min(range(first, first + n_children))
-        self._dirty.update(self._path(node))
+        self._dirty.update(range(first, first + n_children), self._path(node))
 
     def _path(self, node: int) -> list[int]:
         """Return a node and its ancestors."""
@@ -700,6 +696,11 @@ class Tree:
                 unit=2 * self._half_unit,
             )
         )
+        if np.shape(bound) != np.shape(mean) or np.isnan(bound).any():
+            raise ValueError(
+                f"`policy` must return one number per cell, but {self._policy!r} returned "
+                f"{bound!r} for {len(mean)} cells."
+            )
         if self._prior is None:
             bound = np.where(told, bound, math.inf)
         final = nodes.final[rows]
@@ -731,12 +732,12 @@ def _argmax(
     Two children are equal when both bounds are infinite, typically. The fewest asked trials keep
     those in flight from clumping, which a coin alone would not.
     """
+    top = max(scores)
+    if not only_empty and scores.count(top) == 1:  # the usual case
+        return scores.index(top)
     candidates = [i for i, n in enumerate(asked) if n == 0 or not only_empty]
     top = max(scores[i] for i in candidates)
     candidates = [i for i in candidates if scores[i] == top]
-    if len(candidates) > 1:
-        fewest = min(asked[i] for i in candidates)
-        candidates = [i for i in candidates if asked[i] == fewest]
-    return (
-        candidates[0] if len(candidates) == 1 else candidates[int(rng.integers(len(candidates)))]
-    )
+    fewest = min(asked[i] for i in candidates)
+    candidates = [i for i in candidates if asked[i] == fewest]
+    return candidates[int(rng.integers(len(candidates)))] if len(candidates) > 1 else candidates[0]

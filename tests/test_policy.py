@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import optuna
@@ -97,6 +98,18 @@ def test_a_policy_and_a_smoothness_of_ones_own() -> None:
     study = optuna.create_study(sampler=sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=50)
     assert study.best_value < 0.01
+
+
+@pytest.mark.parametrize("returned", [math.nan, np.zeros(99), "high"])
+def test_a_policy_that_returns_nonsense_is_named(returned: Any) -> None:
+    class Broken:
+        def bound(self, cells: NodeStatistics) -> Any:
+            return returned if isinstance(returned, (str, np.ndarray)) else cells.mean * returned
+
+    space = {"x": FloatDistribution(0, 1)}
+    study = optuna.create_study(sampler=PCTSSampler(policy=Broken(), search_space=space))
+    with pytest.raises(ValueError, match="`policy` must return one number per cell"):
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
 
 
 def test_the_additive_model_finds_an_additive_function() -> None:
