@@ -119,9 +119,12 @@ def main() -> None:
         metavar="NAME",
         help="samplers whose studies are filled with random trials (TPE)",
     )
+    parser.add_argument(
+        "--memory-at", type=int, default=20_000, help="trials at which to weigh it (20000)"
+    )
     args = parser.parse_args()
-    if min(args.sizes) < 1 or args.dims < 1 or args.timed < 1:
-        parser.error("--sizes, --dims and --timed must be positive")
+    if min(*args.sizes, args.dims, args.timed, args.memory_at) < 1:
+        parser.error("--sizes, --dims, --timed and --memory-at must be positive")
     sizes = sorted(args.sizes)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -152,8 +155,12 @@ def main() -> None:
     if GROWTH_FROM in sizes and last > GROWTH_FROM:
         growth = times["PCTS"][last] / times["PCTS"][GROWTH_FROM]
         print(f"PCTS {last:,} / {GROWTH_FROM:,}: {growth:.2f} (to reach: {TARGET_GROWTH:g})")
-    held = bytes_per_trial(last, args.dims)
-    print(f"memory of the sampler: {held:.0f} bytes per trial (to reach: {TARGET_BYTES:g})")
+    size = min(last, args.memory_at)
+    held = bytes_per_trial(size, args.dims)
+    print(
+        f"memory of the sampler at {size:,}: {held:.0f} bytes per trial "
+        f"(to reach: {TARGET_BYTES:g})"
+    )
 
 
 if __name__ == "__main__":

@@ -199,13 +199,14 @@ class History:
             status = Status.GONE
         if len(trial.params) != seen.n_params:
             self.space.observe(trial)
-        if (status, len(trial.params)) != (seen.status, seen.n_params):
+        now_seen = _Progress(status, len(trial.params), CELL_KEY in trial.system_attrs)
+        if now_seen != seen:
             yield self._feedback(trial, status)
         if trial.state.is_finished():
             self.space.finish(trial)
             del self._open[number]
         else:
-            seen.status, seen.n_params = status, len(trial.params)
+            self._open[number] = now_seen
 
     def _retire_retried(self, retry: FrozenTrial) -> Iterator[Feedback]:
         """Take out of the count the trials that a new trial stands for."""
@@ -253,12 +254,13 @@ class History:
             self._heartbeat_lost = set(storage._get_stale_trial_ids(self.study_id))
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Progress:
     """What was last seen of an unfinished trial."""
 
     status: Status | None = None
     n_params: int = -1
+    has_cell: bool = False
 
 
 class ObservedSpace:
