@@ -15,12 +15,14 @@ import numpy as np
 
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._tree import Checkpoint
+from optuna_pcts._tree import Reference
 from optuna_pcts._tree import Tree
 
 
-# The trials that the distribution is fitted to: the best eighth, at least two per parameter.
+# The trials that the distribution is fitted to: the best eighth, two to ten per parameter. More
+# would not be local any more in a study that has many trials of others.
 _ELITE_SHARE = 1 / 8
-_ELITE_PER_DIM = 2
+_ELITE_PER_DIM = (2, 10)
 # How many of the unordered coordinates of a point are drawn from all their values, on average:
 # the best trials may all have the same one, and never try another.
 _MUTATIONS = 0.5
@@ -45,7 +47,7 @@ class LocalSearch:
         self._categories = np.array(categories)
         self._slots = np.array(slots)
         self._checkpoint = Checkpoint(_GROWTH)
-        self._fitted_to = (0, 0)
+        self._fitted_to: Reference | None = None
         self._elite: Elite | None = None
 
     def draw(self, rng: np.random.Generator) -> list[float] | None:
@@ -53,8 +55,8 @@ class LocalSearch:
         reference = self._tree.reference(self._checkpoint)
         if reference != self._fitted_to:
             self._fitted_to = reference
-            points, values = self._tree.told(reference[0])
-            enough = len(points) >= _ELITE_PER_DIM * len(self._slots)
+            points, values = self._tree.told(reference.below)
+            enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
             self._elite = Elite(points, values, self._slots) if enough else None
         if self._elite is None:
             return None
@@ -83,7 +85,8 @@ class Elite:
 
     def __init__(self, points: FloatArray, values: FloatArray, slots: FloatArray) -> None:
         n, n_dims = points.shape
-        size = min(n, max(int(n * _ELITE_SHARE), _ELITE_PER_DIM * n_dims))
+        least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
+        size = min(max(int(n * _ELITE_SHARE), least), most, n)
         best = np.argsort(-values, kind="stable")[:size]
         self._points = points[best]
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
@@ -95,8 +98,8 @@ class Elite:
         trust = size / (size + n_dims)
         variance = np.diag(covariance)
         covariance = trust * covariance + (1 - trust) * np.diag(variance)
-        least = np.maximum((slots / 2) ** 2, 1e-12 + 1e-9 * variance.sum())
-        covariance[np.diag_indices(n_dims)] += np.maximum(least - variance, 1e-9 * least)
+        floor = np.maximum((slots / 2) ** 2, 1e-12 + 1e-9 * variance.sum())
+        covariance[np.diag_indices(n_dims)] += np.maximum(floor - variance, 1e-9 * floor)
         self._factor = np.linalg.cholesky(covariance)
 
     def draw(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:

@@ -124,6 +124,14 @@ class Checkpoint:
         return self._at
 
 
+class Reference(NamedTuple):
+    """A set of told trials. Two that are equal are the same set with the same feedback."""
+
+    below: int  # trial numbers
+    n_told: int
+    n_taken_back: int  # how often feedback was taken back or replaced
+
+
 class _Columns:
     """Named numpy columns of one common, growing length."""
 
@@ -257,7 +265,8 @@ class Tree:
         self._prior_std = prior_std
         self._prior: AdditiveModel | None = None
         self._checkpoint = Checkpoint(_GROWTH)
-        self._learned_from = (0, 0)
+        self._learned_from: Reference | None = None
+        self._n_taken_back = 0
         self._is_exact = False  # as far as replicates can tell
 
     # ------------------------------------------------------------------ what is in the tree
@@ -280,12 +289,6 @@ class Tree:
         """Depth of the deepest cell."""
         return int(self._nodes.depth[: self.n_nodes].max())
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of the columns."""
-        columns = (vars(self._nodes), vars(self._trials))
-        return sum(a.nbytes for c in columns for a in c.values() if isinstance(a, np.ndarray))
-
     def __contains__(self, number: int) -> bool:
         return number < self._trials.length and self._trials.node[number] >= 0
 
@@ -293,16 +296,18 @@ class Tree:
         """Whether the trial is in the tree with every coordinate."""
         return number in self and number not in self._partial
 
-    def reference(self, checkpoint: Checkpoint) -> tuple[int, int]:
-        """Return below which number to learn from the told trials, and how many those are.
+    def reference(self, checkpoint: Checkpoint) -> Reference:
+        """Return which of the told trials to learn from: those below a checkpoint.
 
-        That is the checkpoint, or all numbers while few of the trials below it are told.
+        Or all of them, while few of the trials below it are told.
         """
         told = self._trials.told
         n = self._trials.length
-        at = checkpoint.below(n)
-        n_told = int(np.count_nonzero(told[:at]))
-        return (at, n_told) if 2 * n_told >= at else (n, self.n_told)
+        below = checkpoint.below(n)
+        n_told = int(np.count_nonzero(told[:below]))
+        if 2 * n_told < below:
+            below, n_told = n, self.n_told
+        return Reference(below, n_told, self._n_taken_back)
 
     def told(self, below: int) -> tuple[FloatArray, FloatArray]:
         """Return the points (a row each) and values of the told trials below a number.
@@ -409,11 +414,9 @@ class Tree:
                 break  # on a cut, or a single value
             self._split(node, *self._cell_at(path))
             path = self._descend(path, point)
-        node = path[-1]
-        self._link(number, node)
+        self._link(number, path[-1])
         nodes.n_asked[path] += 1
-        if nodes.final[node]:
-            self._dirty.update(path)  # asking a single value closes it until it is told
+        self._dirty.update(path)
 
     def tell(self, number: int, value: float) -> None:
         """Fold in the feedback of a trial in the tree: larger is better, NaN is a failure."""
@@ -440,6 +443,7 @@ class Tree:
 
     def _count_told(self, number: int, sign: int) -> None:
         nodes = self._nodes
+        self._n_taken_back += sign < 0
         reward = self._reward(float(self._trials.value[number]))
         path = self._path(int(self._trials.node[number]))
         rows = np.array(path)
@@ -593,8 +597,7 @@ class Tree:
         reference = self.reference(self._checkpoint)
         if reference == self._learned_from:
             return False
-        self._learned_from = reference
-        below = reference[0]
+        self._learned_from, below = reference, reference.below
         values = self._trials.value[:below][self._trials.told[:below]]
         halves = values[np.isfinite(values)] / 2
         self._half_low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
