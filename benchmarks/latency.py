@@ -141,7 +141,8 @@ def main() -> None:
         print(f"\n| {title} | " + " | ".join(f"{size:,}" for size in sizes) + " |")
         print("|---" * (len(sizes) + 1) + "|")
         for name, rows in measured.items():
-            print(f"| {name} | " + " | ".join(f"{rows[i][size]:.2f}" for size in sizes) + " |")
+            numbers = (f"{rows[i][size]:.2f}".replace("nan", "--") for size in sizes)
+            print(f"| {name} | " + " | ".join(numbers) + " |")
     times = {name: medians for name, (medians, _) in measured.items()}
     if "PCTS" not in times:
         return
