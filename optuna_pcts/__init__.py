@@ -7,6 +7,8 @@ from optuna_pcts._policy import DUCB1Sigma
 from optuna_pcts._policy import DUCBV
 from optuna_pcts._policy import NodeStatistics
 from optuna_pcts._policy import Policy
+from optuna_pcts._recommend import recommend
+from optuna_pcts._recommend import Recommendation
 from optuna_pcts._sampler import PCTSSampler
 from optuna_pcts._smoothness import Smoothness
 from optuna_pcts._smoothness import SmoothnessModel
@@ -23,8 +25,10 @@ __all__ = [
     "NodeStatistics",
     "PCTSSampler",
     "Policy",
+    "Recommendation",
     "Smoothness",
     "SmoothnessModel",
     "UnknownSmoothness",
     "delays",
+    "recommend",
 ]
