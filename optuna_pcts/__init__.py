@@ -1,5 +1,14 @@
 """Procrastinated Tree Search for Optuna: delayed, noisy and multi-fidelity feedback."""
 
+from optuna_pcts._budget import CostBudget
+from optuna_pcts._cost import ConstantCost
+from optuna_pcts._cost import CostModel
+from optuna_pcts._cost import ExponentialCost
+from optuna_pcts._cost import LinearGrowth
+from optuna_pcts._cost import PolynomialDecay
+from optuna_pcts._cost import trial_cost
+from optuna_pcts._cost_fit import CostFit
+from optuna_pcts._cost_fit import fit_cost
 from optuna_pcts._history import Delay
 from optuna_pcts._history import delays
 from optuna_pcts._policy import DUCB1
@@ -20,15 +29,24 @@ __version__ = "0.1.0"
 __all__ = [
     "DUCB1",
     "DUCBV",
+    "ConstantCost",
+    "CostBudget",
+    "CostFit",
+    "CostModel",
     "DUCB1Sigma",
     "Delay",
+    "ExponentialCost",
+    "LinearGrowth",
     "NodeStatistics",
     "PCTSSampler",
     "Policy",
+    "PolynomialDecay",
     "Recommendation",
     "Smoothness",
     "SmoothnessModel",
     "UnknownSmoothness",
     "delays",
+    "fit_cost",
     "recommend",
+    "trial_cost",
 ]

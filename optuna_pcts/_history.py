@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 import enum
+from functools import partial
 import math
 from operator import attrgetter
 from typing import Any
@@ -178,15 +179,8 @@ class History:
             return find, new
 
         trials = storage.get_all_trials(study_id, deepcopy=False)  # sorted by number
-        number_of = attrgetter("number")
-
-        def find_sorted(number: int) -> FrozenTrial | None:
-            if number < len(trials) and trials[number].number == number:
-                return trials[number]
-            i = bisect_left(trials, number, key=number_of)
-            return trials[i] if i < len(trials) and trials[i].number == number else None
-
-        return find_sorted, trials[bisect_left(trials, self._n_seen, key=number_of) :]
+        new_from = bisect_left(trials, self._n_seen, key=attrgetter("number"))
+        return partial(find_trial, trials), trials[new_from:]
 
     def _advance(self, trial: FrozenTrial, now: datetime | None) -> Iterator[Feedback]:
         """Yield what a trial's progress means, if it made any."""
@@ -234,12 +228,8 @@ class History:
             return True
         if now is None or trial.datetime_start is None:
             return False
-        limit = self._stale_after
-        if limit is None:
-            if not self._longest:
-                return False
-            limit = max(self._longest * _STALE_FACTOR, _STALE_AT_LEAST)
-        return (now - trial.datetime_start).total_seconds() > limit
+        age = (now - trial.datetime_start).total_seconds()
+        return age > stale_limit(self._stale_after, self._longest)
 
     def _check_heartbeats(self, now: datetime | None) -> None:
         """Ask the storage, once per heartbeat, whose heart has stopped."""
@@ -329,6 +319,28 @@ class _Use:
     distribution: BaseDistribution
     first: int
     last: int
+
+
+def find_trial(trials: Sequence[FrozenTrial], number: int) -> FrozenTrial | None:
+    """Return the trial of a number from trials that are sorted by it."""
+    if number < len(trials) and trials[number].number == number:
+        return trials[number]
+    i = bisect_left(trials, number, key=attrgetter("number"))
+    return trials[i] if i < len(trials) and trials[i].number == number else None
+
+
+def stale_limit(stale_after: float | None, longest: float) -> float:
+    """Return the age in seconds at which a running trial is given up for lost.
+
+    Args:
+        stale_after:
+            What the user said, if anything.
+        longest:
+            The longest time that a finished trial took; 0 if there is none.
+    """
+    if stale_after is not None:
+        return stale_after
+    return max(longest * _STALE_FACTOR, _STALE_AT_LEAST) if longest else math.inf
 
 
 def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:
