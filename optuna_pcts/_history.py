@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -51,7 +50,11 @@ _RETRY_KEY = "retry_history"
 # one that ended, but never sooner than in a minute.
 _STALE_FACTOR = 10
 _STALE_AT_LEAST = 60.0
+# ... and not before so many have ended: the first may have been much faster than the rest.
+_STALE_NEEDS = 5
 
+# So many of the newest trials must agree on a range that went back and forth.
+_N_AGREEING = 10
 # A parameter with more ranges than this has none.
 _MAX_RANGES = 16
 
@@ -115,20 +118,26 @@ class History:
         self.space = ObservedSpace()
         self._sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
         self._stale_after = stale_after
-        self._longest = 0.0
+        self._longest, self._n_delays = 0.0, 0
         self._n_seen = 0
         self._open: dict[int, _Progress] = {}
+        self._failed: set[int] = set()
         self._retried: set[int] = set()
-        self._heartbeat_checked: datetime | None = None
+        self._heartbeat_checked: float | None = None
         self._heartbeat_lost: set[int] = set()
 
     def belongs_to(self, study: optuna.Study) -> bool:
         return self.storage is study._storage and self.study_id == study._study_id
 
     @property
-    def running(self) -> Iterable[int]:
+    def running(self) -> list[int]:
         """Numbers of the trials that are in flight."""
         return [n for n, seen in self._open.items() if seen.status is Status.ASKED]
+
+    @property
+    def unfinished(self) -> list[int]:
+        """Numbers of the trials that run, also of those that seem lost."""
+        return [n for n, seen in self._open.items() if seen.is_running]
 
     def update(self, now: datetime | None) -> list[Feedback]:
         """Return the feedback of every trial that changed since the last call.
@@ -147,10 +156,9 @@ class History:
         self._check_heartbeats(now)
         trials = [trial for trial in map(find, self._open) if trial is not None]
         for trial in trials:
-            if trial.datetime_start and trial.datetime_complete:
-                delay = (trial.datetime_complete - trial.datetime_start).total_seconds()
-                self._longest = max(self._longest, delay)
-        return [feedback for trial in trials for feedback in self._advance(trial, now)]
+            self._note_delay(trial)
+        clock = None if now is None else now.timestamp()
+        return [feedback for trial in trials for feedback in self._advance(trial, clock)]
 
     def replay(self) -> Iterator[Feedback]:
         """Return the feedback of every trial seen so far."""
@@ -182,7 +190,15 @@ class History:
         new_from = bisect_left(trials, self._n_seen, key=attrgetter("number"))
         return partial(find_trial, trials), trials[new_from:]
 
-    def _advance(self, trial: FrozenTrial, now: datetime | None) -> Iterator[Feedback]:
+    def _note_delay(self, trial: FrozenTrial) -> None:
+        """Learn how long trials take, from those that were really evaluated to their end."""
+        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+            start, end = trial.datetime_start, trial.datetime_complete
+            if start is not None and end is not None and _seconds(end) > _seconds(start):
+                self._n_delays += 1
+                self._longest = max(self._longest, _seconds(end) - _seconds(start))
+
+    def _advance(self, trial: FrozenTrial, now: float | None) -> Iterator[Feedback]:
         """Yield what a trial's progress means, if it made any."""
         number = trial.number
         seen = self._open[number]
@@ -191,22 +207,35 @@ class History:
         status = self._status(trial)
         if status is Status.ASKED and self._is_stale(trial, now):
             status = Status.GONE
+        if (
+            status is seen.status
+            and len(trial.params) == seen.n_params
+            and seen.has_cell == (CELL_KEY in trial.system_attrs)
+            and not trial.state.is_finished()
+        ):
+            return  # nothing new, as of most trials in flight
         if len(trial.params) != seen.n_params:
             self.space.observe(trial)
-        now_seen = _Progress(status, len(trial.params), CELL_KEY in trial.system_attrs)
-        if now_seen != seen:
-            yield self._feedback(trial, status)
+        yield self._feedback(trial, status)
         if trial.state.is_finished():
             self.space.finish(trial)
             del self._open[number]
+            if trial.state == TrialState.FAIL:
+                self._failed.add(number)
         else:
-            self._open[number] = now_seen
+            self._open[number] = _Progress(
+                status,
+                len(trial.params),
+                has_cell=CELL_KEY in trial.system_attrs,
+                is_running=trial.state == TrialState.RUNNING,
+            )
 
     def _retire_retried(self, retry: FrozenTrial) -> Iterator[Feedback]:
         """Take out of the count the trials that a new trial stands for."""
         history = retry.system_attrs.get(_RETRY_KEY)
         for number in history if isinstance(history, list) else ():
-            if isinstance(number, int) and 0 <= number < retry.number:
+            # Only what failed is retried: in a trial added from elsewhere the numbers are others.
+            if isinstance(number, int) and number in self._failed:
                 self._retried.add(number)
                 yield Feedback(number, Status.GONE, {}, math.nan, None)
 
@@ -223,13 +252,13 @@ class History:
             value = self._sign * trial.values[0]
         return Feedback(trial.number, status, trial.params, value, _recorded_cell(trial))
 
-    def _is_stale(self, trial: FrozenTrial, now: datetime | None) -> bool:
+    def _is_stale(self, trial: FrozenTrial, now: float | None) -> bool:
         if trial._trial_id in self._heartbeat_lost:
             return True
         if now is None or trial.datetime_start is None:
             return False
-        age = (now - trial.datetime_start).total_seconds()
-        return age > stale_limit(self._stale_after, self._longest)
+        longest = self._longest if self._n_delays >= _STALE_NEEDS else 0.0
+        return now - _seconds(trial.datetime_start) > stale_limit(self._stale_after, longest)
 
     def _check_heartbeats(self, now: datetime | None) -> None:
         """Ask the storage, once per heartbeat, whose heart has stopped."""
@@ -238,9 +267,9 @@ class History:
         if interval is None or now is None:
             return
         last = self._heartbeat_checked
-        if last is None or abs((now - last).total_seconds()) >= interval:
+        if last is None or abs(_seconds(now) - last) >= interval:
             assert isinstance(storage, BaseHeartbeat)
-            self._heartbeat_checked = now
+            self._heartbeat_checked = _seconds(now)
             self._heartbeat_lost = set(storage._get_stale_trial_ids(self.study_id))
 
 
@@ -251,6 +280,7 @@ class _Progress:
     status: Status | None = None
     n_params: int = -1
     has_cell: bool = False
+    is_running: bool = False
 
 
 class ObservedSpace:
@@ -261,7 +291,8 @@ class ObservedSpace:
     slow evaluations many trials are asked before the first one ends.
 
     A parameter whose range changed between two runs has the range of the newest trial. One whose
-    range goes back and forth (it depends on another parameter, say) has none, and is left out.
+    range goes back and forth (it depends on another parameter, say) has none, and is left out
+    until the newest trials agree on it.
     """
 
     def __init__(self) -> None:
@@ -286,12 +317,11 @@ class ObservedSpace:
             uses = self._used.setdefault(name, [])
             for use in reversed(uses):
                 if use.distribution == distribution:
-                    use.first = min(use.first, trial.number)
-                    use.last = max(use.last, trial.number)
+                    use.note(trial.number)
                     break
             else:
                 if len(uses) <= _MAX_RANGES:
-                    uses.append(_Use(distribution, trial.number, trial.number))
+                    uses.append(_Use(distribution, trial.number, [trial.number]))
 
     def finish(self, trial: FrozenTrial) -> None:
         """Learn that a trial will get no more parameters."""
@@ -306,7 +336,9 @@ class ObservedSpace:
         for name in sorted(self._widest if self._common is None else self._common):
             uses = self._used[name]
             newest = max(uses, key=attrgetter("last"))
-            steady = all(use is newest or use.last < newest.first for use in uses)
+            others = max((use.last for use in uses if use is not newest), default=-1)
+            # It came after all others, or at least the newest trials have no other.
+            steady = others < newest.first or newest.n_after(others) >= _N_AGREEING
             if steady and len(uses) <= _MAX_RANGES and not newest.distribution.single():
                 space[name] = newest.distribution
         return space
@@ -314,11 +346,26 @@ class ObservedSpace:
 
 @dataclass
 class _Use:
-    """The first and the last trial that had a parameter with one certain distribution."""
+    """The trials that had a parameter with one certain distribution."""
 
     distribution: BaseDistribution
     first: int
-    last: int
+    newest: list[int]  # the largest numbers, ascending
+
+    @property
+    def last(self) -> int:
+        return self.newest[-1]
+
+    def n_after(self, number: int) -> int:
+        """Return how many came after a number; more than some are not counted."""
+        return len(self.newest) - bisect_left(self.newest, number + 1)
+
+    def note(self, number: int) -> None:
+        self.first = min(self.first, number)
+        i = bisect_left(self.newest, number)
+        if i == len(self.newest) or self.newest[i] != number:
+            self.newest.insert(i, number)
+            del self.newest[:-_N_AGREEING]
 
 
 def find_trial(trials: Sequence[FrozenTrial], number: int) -> FrozenTrial | None:

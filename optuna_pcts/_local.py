@@ -87,7 +87,8 @@ class Elite:
         n, n_dims = points.shape
         least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
         size = min(max(int(n * _ELITE_SHARE), least), most, n)
-        best = np.argsort(-values, kind="stable")[:size]
+        # Of equals the newest: on a plateau the oldest would hold the distribution where it is.
+        best = np.lexsort((-np.arange(n), -values))[:size]
         self._points = points[best]
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         self._weights = weights / weights.sum()

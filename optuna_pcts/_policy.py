@@ -98,8 +98,8 @@ class DUCB1Sigma:
         check_number("noise_std", self.noise_std, low=0.0)
 
     def bound(self, cells: NodeStatistics) -> FloatArray:
-        sigma = self.noise_std / cells.unit
-        return cells.mean + np.sqrt(2 * sigma**2 * cells.log_t / cells.n_told)  # eq. 6
+        sigma = min(self.noise_std / cells.unit, 1e300)  # the square of a large one overflows
+        return cells.mean + sigma * np.sqrt(2 * cells.log_t / cells.n_told)  # eq. 6
 
 
 @dataclass(frozen=True)

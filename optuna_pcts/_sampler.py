@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence
+import os
 import secrets
 import threading
 from typing import Any
@@ -40,6 +41,9 @@ from optuna_pcts._tree import Tree
 
 # A space that changes, or parts of it that somebody fixes, has a tree each; old ones are dropped.
 _MAX_SEARCHES = 4
+
+# The part of a cell's side around its centre that is as good as the centre.
+_NEAR_CENTER = 0.1
 
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
@@ -142,7 +146,7 @@ class PCTSSampler(BaseSampler):
         self._stale_after = stale_after
         self._seed = seed
         self._check_arguments()
-        self._lock = threading.RLock()
+        self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
     # ------------------------------------------------------------------ Optuna's hooks
@@ -155,7 +159,7 @@ class PCTSSampler(BaseSampler):
             return {}
         if self._search_space is not None:
             return {n: d for n, d in self._search_space.items() if not d.single()}
-        with self._lock:
+        with self._exclusive():
             return self._read(study, trial).space.distributions()
 
     def sample_relative(
@@ -167,7 +171,7 @@ class PCTSSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         if not search_space:
             return {}
-        with self._lock:
+        with self._exclusive():
             history = self._read(study, trial)
             search = self._search_over(search_space, history, trial)
             # An enqueued trial may fix some parameters.
@@ -242,15 +246,23 @@ class PCTSSampler(BaseSampler):
         self._searches: list[_Search] = []
         self._read_for: int | None = None
 
+    def _exclusive(self) -> threading.RLock:
+        """Return the lock that the threads of this process share."""
+        if self._pid != os.getpid():
+            # Forked, perhaps while a thread of the parent held the lock and changed the tree.
+            self._pid, self._lock = os.getpid(), threading.RLock()
+            self._forget()
+        return self._lock
+
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_history", "_searches", "_read_for"):
+        for name in ("_pid", "_lock", "_history", "_searches", "_read_for"):
             del state[name]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = threading.RLock()
+        self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
     def _read(self, study: optuna.Study, trial: FrozenTrial) -> History:
@@ -260,10 +272,15 @@ class PCTSSampler(BaseSampler):
             self._forget()
             history = self._history = History(study, self._stale_after)
         if self._read_for != trial.number:
-            for feedback in history.update(trial.datetime_start):
-                for search in self._searches:
-                    if feedback.number != trial.number:  # it is about to be asked
-                        search.fold(feedback)
+            try:
+                for feedback in history.update(trial.datetime_start):
+                    for search in self._searches:
+                        if feedback.number != trial.number:  # it is about to be asked
+                            search.fold(feedback)
+            except BaseException:  # interrupted, say: half of what was read would be lost
+                self._forget()
+                raise
+            self._searches = [search for search in self._searches if search.is_valid]
             self._read_for = trial.number
         return history
 
@@ -305,8 +322,8 @@ class PCTSSampler(BaseSampler):
         if self._point == "uniform":
             return 1.0
         # Somebody may be about to ask the same centre. Stay around it, but not on it.
-        blind = any(n != trial.number and not search.knows(n) for n in history.running)
-        return 1 / self._branching if blind else 0.0
+        blind = any(n != trial.number and not search.knows(n) for n in history.unfinished)
+        return _NEAR_CENTER if blind else 0.0
 
     # ------------------------------------------------------------------ errors and warnings
 
@@ -357,7 +374,7 @@ class PCTSSampler(BaseSampler):
     def _warn_of_independence(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str
     ) -> None:
-        with self._lock:
+        with self._exclusive():
             if self._search_space is None and not self._read(study, trial).space.is_settled:
                 return  # the first trials, before anything is known
         sampler = self._independent_sampler
@@ -384,6 +401,7 @@ class _Search:
         self.space = space
         self._tree = tree
         self._local = LocalSearch(tree, space.categories, space.slots)
+        self.is_valid = True
 
     def fold(self, feedback: Feedback) -> None:
         """Bring one trial of the tree up to date."""
@@ -396,6 +414,8 @@ class _Search:
             tree.remove(number)  # it will never have more coordinates than it has now
         if point is None or n_unknown == len(self.space):
             return
+        if tree.is_moved(number, point):
+            self.is_valid = False  # split for a point that was not evaluated
         tree.place(number, point, depth)
         if status is Status.TOLD:
             tree.tell(number, feedback.value)
@@ -440,6 +460,8 @@ class _Search:
                 params = None if is_taken else params
         if params is None:
             leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
+            if fixed and not leaf.is_empty:
+                spread = 1.0  # its centre has been asked
             params = space.from_unit(_point_in(leaf, spread, rng)) | {
                 name: value for name, value in fixed.items() if name in space.names
             }

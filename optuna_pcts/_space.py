@@ -168,20 +168,28 @@ class _LogIntAxis(_SteppedAxis):
 class _CategoricalAxis(_DiscreteAxis):
     def __init__(self, distribution: CategoricalDistribution) -> None:
         self._distribution = distribution
-        choices = distribution.choices
         # Of choices that are equal (1, 1.0 and True) Optuna can only tell the first.
-        self._indices = [i for i, c in enumerate(choices) if self._internal(c) == i]
-        self.n_categories = len(self._indices)
+        self._slots: dict[Any, int] = {}
+        self._choices: list[Any] = []
+        for choice in distribution.choices:
+            if self._slots.setdefault(self._key(choice), len(self._choices)) == len(self._choices):
+                self._choices.append(choice)
+        self.n_categories = len(self._choices)
         super().__init__(self.n_categories)
 
-    def _internal(self, value: Any) -> int:
-        return int(self._distribution.to_internal_repr(value))
+    def _key(self, choice: Any) -> Any:
+        """Return what is equal for equal choices, also after a storage has turned it to JSON."""
+        if isinstance(choice, (list, tuple)):
+            return tuple(map(self._key, choice))
+        if isinstance(choice, dict):
+            return tuple((key, self._key(value)) for key, value in choice.items())
+        return "NaN" if choice != choice else choice
 
     def _index(self, value: Any) -> int | None:
-        return self._indices.index(self._internal(value))
+        return self._slots.get(self._key(value))
 
     def _value(self, index: int) -> Any:
-        return self._distribution.choices[self._indices[index]]
+        return self._choices[index]
 
 
 def _axis(name: str, distribution: BaseDistribution) -> _Axis:

@@ -70,6 +70,8 @@ _GROWTH = 1.25
 _CLIP_QUANTILE = 0.5
 # A value this many ranges above the best of the scale's own trials waits for the next scale.
 _MAX_REWARD = 10.0
+# What is subtracted from a bound to put it after all others, without losing their order.
+_LAST = 1e6
 
 
 class Split(NamedTuple):
@@ -104,6 +106,7 @@ class Leaf:
     depth: int
     lower: list[float]
     upper: list[float]
+    is_empty: bool  # False: a single value, or a cell that fixed coordinates let nobody leave
 
 
 class Checkpoint:
@@ -268,6 +271,7 @@ class Tree:
         self._learned_from: Reference | None = None
         self._n_taken_back = 0
         self._is_exact = False  # as far as replicates can tell
+        self._replicated = False  # since that was decided
 
     # ------------------------------------------------------------------ what is in the tree
 
@@ -305,7 +309,7 @@ class Tree:
         n = self._trials.length
         below = checkpoint.below(n)
         n_told = int(np.count_nonzero(told[:below]))
-        if 2 * n_told < below:
+        if 2 * n_told < below and 2 * n_told < np.count_nonzero(self._trials.node[:below] >= 0):
             below, n_told = n, self.n_told
         return Reference(below, n_told, self._n_taken_back)
 
@@ -378,7 +382,7 @@ class Tree:
                 child = first + _argmax(scores, asked, rng, only_empty and 0 in asked)
             self._narrow(cell, columns, node, child)
             node = child
-        return Leaf(int(nodes.depth[node]), lower, upper)
+        return Leaf(int(nodes.depth[node]), lower, upper, not columns.n_asked[node])
 
     # ------------------------------------------------------------------ trials come and go
 
@@ -446,6 +450,7 @@ class Tree:
         self._n_taken_back += sign < 0
         reward = self._reward(float(self._trials.value[number]))
         path = self._path(int(self._trials.node[number]))
+        self._replicated |= bool(nodes.final[path[0]])
         rows = np.array(path)
         nodes.n_told[rows] += sign
         nodes.total[rows] += sign * reward
@@ -562,6 +567,10 @@ class Tree:
             trials.next[before] = following
         trials.node[number] = trials.next[number] = -1
 
+    def is_moved(self, number: int, point: Sequence[float]) -> bool:
+        """Whether a trial stands in the tree with every coordinate, but somewhere else."""
+        return self.knows_point(number) and not self._same_point(number, point)
+
     def _same_point(self, number: int, point: Sequence[float]) -> bool:
         """Whether a trial already stands at a point, as far as the point is known."""
         known = self._trials.point[:, number].tolist()
@@ -600,9 +609,14 @@ class Tree:
         self._learned_from, below = reference, reference.below
         values = self._trials.value[:below][self._trials.told[:below]]
         halves = values[np.isfinite(values)] / 2
-        self._half_low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
-        half_unit = float(halves.max() - self._half_low) if len(halves) else 0.0
-        self._half_unit = half_unit if half_unit > 0 else 0.5
+        best = float(halves.max()) if len(halves) else 0.0
+        low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
+        if low == best:
+            # Half of the values or more are the best one. It must not be as bad as a failure.
+            others = halves[halves < best]
+            a_little = max(0.5, abs(best) / 1e3)
+            low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little
+        self._half_low, self._half_unit = low, best - low
         if self._prior_std is not None:
             points, values = self.told(below)
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
@@ -621,7 +635,11 @@ class Tree:
         moved = self._learn()
         if moved:
             self._accumulate()
-            self._is_exact = self._replicates_agree()
+        if moved or self._replicated:
+            self._replicated = False
+            is_exact = self._replicates_agree()
+            moved |= is_exact != self._is_exact
+            self._is_exact = is_exact
         if moved or log_t != self._log_t or len(self._dirty) * 8 > self.n_nodes:
             self._log_t = log_t
             self._update_all_b_min()
@@ -693,7 +711,7 @@ class Tree:
                 mean=mean,
                 variance=variance,
                 n_told=n,
-                n_asked=nodes.n_asked[rows].astype(float),
+                n_asked=np.maximum(nodes.n_asked[rows], n),
                 depth=depth,
                 log_t=self._log_t,
                 unit=2 * self._half_unit,
@@ -708,9 +726,10 @@ class Tree:
             bound = np.where(told, bound, math.inf)
         final = nodes.final[rows]
         # A single value has no diameter. It is closed while it is in flight: to ask again could
-        # only repeat the question. And for good, where replicates have shown no noise.
-        closed = final & ((nodes.n_asked[rows] > n_told) | (told & self._is_exact))
-        bound = np.where(closed, -math.inf, bound)
+        # only repeat the question. And once it is told, where replicates have shown no noise:
+        # then it comes after all others.
+        bound = np.where(final & told & self._is_exact, bound - _LAST, bound)
+        bound = np.where(final & (nodes.n_asked[rows] > n_told), -math.inf, bound)
         diameter: FloatArray = np.where(final, 0.0, self._nu * self._rho**depth)
         return bound + diameter
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from datetime import datetime
 from datetime import timedelta
+from datetime import timezone
 import math
 from pathlib import Path
 import sqlite3
@@ -362,6 +363,14 @@ def test_a_trial_that_is_not_retried_any_more_stays_told(memory_study: optuna.St
     assert statuses(read(memory_study).values()) == {0: Status.TOLD}
 
 
+def test_only_what_failed_can_be_retried(memory_study: optuna.Study) -> None:
+    """A retry that was added from another study has the numbers of that one."""
+    for _ in range(3):
+        add(memory_study, TrialState.COMPLETE, value=1.0)
+    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={"retry_history": [0, 1, 2]})
+    assert set(statuses(read(memory_study).values()).values()) == {Status.TOLD}
+
+
 @pytest.mark.parametrize("history", ["?", 7, [None], [-1], [99], [[0]], {"0": 0}])
 def test_a_malformed_retry_history_is_ignored(memory_study: optuna.Study, history: Any) -> None:
     add(memory_study, TrialState.COMPLETE, value=1.0)
@@ -390,11 +399,11 @@ def test_by_default_ten_times_the_longest_and_at_least_a_minute(
 ) -> None:
     if running_first:
         add(study, TrialState.RUNNING, start=0)
-    add(study, TrialState.COMPLETE, value=1.0, start=0, end=longest / 2)
-    add(study, TrialState.COMPLETE, value=1.0, start=0, end=longest)
+    for share in (0.2, 0.4, 0.6, 0.8, 1.0):
+        add(study, TrialState.COMPLETE, value=1.0, start=0, end=longest * share)
     if not running_first:
         add(study, TrialState.RUNNING, start=0)
-    number = 0 if running_first else 2
+    number = 0 if running_first else 5
     # The same for a reader that has been there all the time and for a fresh one.
     history = History(study)
     assert statuses(history.update(at(limit - 1)))[number] is Status.ASKED
@@ -403,10 +412,28 @@ def test_by_default_ten_times_the_longest_and_at_least_a_minute(
     assert statuses(History(study).update(at(limit + 1)))[number] is Status.GONE
 
 
-def test_no_trial_is_stale_before_one_has_ended(memory_study: optuna.Study) -> None:
+def test_no_trial_is_stale_before_some_have_been_evaluated(memory_study: optuna.Study) -> None:
+    """One that failed at once or was added tells nothing of how long an evaluation takes."""
     add(memory_study, TrialState.RUNNING, start=0)
+    for _ in range(4):
+        add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=1)
+    for _ in range(9):
+        add(memory_study, TrialState.FAIL, start=0, end=1)
+        add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=0)
     history = History(memory_study)
-    assert statuses(history.update(at(1e7))) == {0: Status.ASKED}
+    assert statuses(history.update(at(1e7)))[0] is Status.ASKED
+    assert history.running == history.unfinished == [0]
+
+
+def test_time_zones_may_be_mixed(memory_study: optuna.Study) -> None:
+    """Somebody else wrote the time stamps."""
+    add(memory_study, TrialState.RUNNING, start=0)
+    for _ in range(5):
+        add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=1)
+    trial = memory_study.trials[1]
+    trial.datetime_complete = datetime.now(timezone.utc)
+    memory_study.add_trial(trial)
+    assert len(History(memory_study, stale_after=1).update(datetime.now(timezone.utc))) == 7
 
 
 def test_a_lost_heartbeat(tmp_path: Path) -> None:

@@ -100,6 +100,22 @@ def test_a_policy_and_a_smoothness_of_ones_own() -> None:
     assert study.best_value < 0.01
 
 
+def test_a_policy_may_divide_by_the_number_of_asked_trials() -> None:
+    class Asked:
+        def bound(self, cells: NodeStatistics) -> FloatArray:
+            return cells.mean + 0.1 * np.sqrt(2 * cells.log_t / cells.n_asked)
+
+    study = optuna.create_study(sampler=PCTSSampler(policy=Asked(), seed=0))
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=40)
+    assert study.best_value < 0.05
+
+
+def test_ducb1sigma_with_tiny_values() -> None:
+    study = optuna.create_study(sampler=PCTSSampler(policy=DUCB1Sigma(noise_std=0.1), seed=0))
+    study.optimize(lambda t: -math.exp(-400 - 100 * t.suggest_float("x", 0, 1)), n_trials=30)
+    assert len(study.trials) == 30
+
+
 @pytest.mark.parametrize("returned", [math.nan, np.zeros(99), "high"])
 def test_a_policy_that_returns_nonsense_is_named(returned: Any) -> None:
     class Broken:

@@ -124,7 +124,7 @@ def test_the_centre_of_a_halved_cell_counts_in_neither_half() -> None:
     tree.place(0, [0.5], depth=0)
     tree.tell(0, 1.0)
     assert cells(tree) == {
-        ((0.0,), (1.0,)): (1, 1, 0.0),
+        ((0.0,), (1.0,)): (1, 1, 1.0),
         ((0.0,), (0.5,)): (0, 0, 0.0),
         ((0.5,), (1.0,)): (0, 0, 0.0),
     }
@@ -176,14 +176,26 @@ def test_a_single_value_is_closed_while_in_flight_and_can_be_replicated() -> Non
     assert cells(tree)[(0.5,), (1.0,)][:2] == (1, 1)
 
 
-def test_a_single_value_is_not_repeated_once_replicates_agree() -> None:
+def test_a_single_value_comes_last_once_replicates_agree() -> None:
     for noise in (0.0, 0.1):
         tree = make_tree({"n": IntDistribution(0, 3)}, policy=DUCBV(c=0.0), instances=[(0.0, 0.5)])
         for number, x in enumerate((0.125, 0.375, 0.625, 0.875, 0.875)):
             tree.place(number, [x], depth=2)
             tree.tell(number, x + noise * number)
-        leaf = tree.select(0, rng())
-        assert (leaf.lower == [0.75]) == (noise > 0)
+        # Asked all the same if nothing else is left: the best one.
+        assert tree.select(0, rng()).lower == [0.75]
+        assert (b_min(tree, 0) < -1e5) == (noise == 0)
+
+
+def test_the_best_is_not_as_bad_as_a_failure_where_most_values_are_the_best() -> None:
+    for values in ([1.0] * 9, [1.0] * 6 + [0.0] * 3):
+        tree = make_tree()
+        for number, value in enumerate([*values, math.nan]):
+            tree.place(number, [number / 10])
+            tree.tell(number, value)
+        tree.refresh()
+        assert tree._reward(1.0) == 1.0
+        assert tree._reward(math.nan) == 0.0
 
 
 def test_a_single_value_has_no_diameter() -> None:
@@ -375,7 +387,9 @@ def naive_b_min(tree: Tree, node: int, instance: int, policy: Policy) -> float:
         )
         bound = float(policy.bound(statistics)[0])
     if nodes.final[node]:
-        return -math.inf if nodes.n_asked[node] > n else bound
+        if nodes.n_asked[node] > n:
+            return -math.inf
+        return bound - 1e6 if n and tree._is_exact else bound
     bound += nu * rho ** int(nodes.depth[node])
     first = int(nodes.first_child[node])
     if first < 0 or not nodes.n_asked[node]:
