@@ -94,7 +94,8 @@ class PCTSSampler(BaseSampler):
         search_space:
             The parameters and their distributions, if they are known up front. Otherwise they
             are learned from the trials, unfinished ones included, and the very first trial is
-            random.
+            random. An objective that suggests one of them from another range raises ValueError
+            when it cannot have the proposed value, and is warned of otherwise.
         n_startup_trials:
             Number of first trials left to ``independent_sampler``. The tree needs none.
         independent_sampler:
@@ -103,9 +104,9 @@ class PCTSSampler(BaseSampler):
         warn_independent_sampling:
             Whether to warn when a parameter is sampled independently.
         stale_after:
-            Seconds after which a running trial no longer counts as in flight. By default ten
-            times the longest trial seen so far, at least a minute; trials whose heartbeat is
-            lost stop counting in any case.
+            Seconds after which a running trial no longer counts as in flight. By default, once
+            five have ended, ten times the longest of them, at least a minute. Trials whose
+            heartbeat is lost stop counting in any case.
         seed:
             Seed of the random generator. Workers may share it: what is drawn also depends on
             the number of the trial.
