@@ -1,9 +1,9 @@
 """How long one ask and tell takes as a study grows, and what the sampler keeps in memory.
 
 Run it with ``python benchmarks/latency.py``; the full table takes a few minutes. All samplers run
-in turn in one process, on the in-memory storage, so that their times can be compared. A sampler
-fills its study with its own trials, but those that are too slow for that (``--fill``) get random
-ones.
+in one process, on the in-memory storage, and are timed in alternation, so that their times can be
+compared. A sampler fills its study with its own trials, but those that are too slow for that
+(``--fill``) get random ones.
 """
 
 from __future__ import annotations
@@ -47,38 +47,58 @@ def step(study: optuna.Study, space: dict[str, BaseDistribution]) -> None:
     study.tell(trial, objective(trial))
 
 
-def measure(
-    name: str, sizes: list[int], n_dims: int, n_timed: int, fill: bool
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return milliseconds of one ask and tell, by the number of trials in the study.
+class Subject:
+    """A study that grows under one sampler."""
 
-    First the median of some trials at that size. Then the mean of all trials since the size
-    before, which includes the rare ones that recompute the whole tree; NaN where another sampler
-    filled the study.
+    def __init__(self, name: str, space: dict[str, BaseDistribution], fill: bool) -> None:
+        self.name = name
+        self._space = space
+        self._study = optuna.create_study(sampler=SAMPLERS[name]())
+        self._sampler = self._study.sampler
+        self._filler = RandomSampler(seed=1) if fill else self._sampler
+
+    def grow(self, size: int) -> float:
+        """Fill the study up to a size; return milliseconds per trial, NaN if others did it."""
+        self._study.sampler = self._filler
+        n = size - len(self._study.get_trials(deepcopy=False))
+        start = time.perf_counter()
+        for _ in tqdm(range(n), desc=f"{self.name} to {size:,}", unit="trial", file=sys.stderr):
+            step(self._study, self._space)
+        spent = 1e3 * (time.perf_counter() - start)
+        self._study.sampler = self._sampler
+        step(self._study, self._space)  # reads what the filler did
+        return spent / max(n, 1) if self._filler is self._sampler else math.nan
+
+    def time_one(self) -> float:
+        """Return the milliseconds of one ask and tell."""
+        start = time.perf_counter()
+        step(self._study, self._space)
+        return 1e3 * (time.perf_counter() - start)
+
+
+def measure(
+    names: list[str], sizes: list[int], n_dims: int, n_timed: int, fill: list[str]
+) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:
+    """Return milliseconds of one ask and tell, by sampler and number of trials in the study.
+
+    First the median of some trials at that size, the samplers in alternation, so that whatever
+    else the machine does hits all of them. Then the mean of all trials since the size before,
+    which includes the rare ones that recompute the whole tree.
     """
     space: dict[str, BaseDistribution] = {f"x{i}": FloatDistribution(0, 1) for i in range(n_dims)}
-    study = optuna.create_study(sampler=SAMPLERS[name]())
-    sampler = study.sampler
-    filler = RandomSampler(seed=1) if fill else sampler
-    medians, means = {}, {}
-    with tqdm(total=sizes[-1], desc=name, unit="trial", file=sys.stderr) as bar:
-        for size in sizes:
-            study.sampler = filler
-            n = len(study.get_trials(deepcopy=False))
-            start = time.perf_counter()
-            for _ in range(size - n):
-                step(study, space)
-                bar.update()
-            spent = 1e3 * (time.perf_counter() - start)
-            means[size] = math.nan if fill else spent / max(size - n, 1)
-            study.sampler = sampler
-            step(study, space)  # reads what the filler did
-            timed = []
-            for _ in range(n_timed):
-                start = time.perf_counter()
-                step(study, space)
-                timed.append(1e3 * (time.perf_counter() - start))
-            medians[size] = statistics.median(timed)
+    subjects = [Subject(name, space, name in fill) for name in names]
+    medians: dict[str, dict[int, float]] = {name: {} for name in names}
+    means: dict[str, dict[int, float]] = {name: {} for name in names}
+    for size in sizes:
+        for subject in subjects:
+            means[subject.name][size] = subject.grow(size)
+        timed: dict[str, list[float]] = {name: [] for name in names}
+        for i in range(n_timed):
+            for subject in subjects:
+                if subject.name not in fill or i < 10:  # the slow ones cannot be timed as often
+                    timed[subject.name].append(subject.time_one())
+        for name in names:
+            medians[name][size] = statistics.median(timed[name])
     return medians, means
 
 
@@ -107,7 +127,7 @@ def main() -> None:
         "--sizes", type=int, nargs="+", default=[100, 1000, 10_000, 100_000], metavar="N"
     )
     parser.add_argument("--dims", type=int, default=10, help="number of parameters (10)")
-    parser.add_argument("--timed", type=int, default=200, help="timed trials per size (200)")
+    parser.add_argument("--timed", type=int, default=400, help="timed trials per size (400)")
     parser.add_argument(
         "--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS), metavar="NAME"
     )
@@ -129,21 +149,14 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
 
-    measured = {
-        # The slow ones cannot be timed as often.
-        name: measure(
-            name, sizes, args.dims, args.timed if name != "TPE" else 10, name in args.fill
-        )
-        for name in args.samplers
-    }
+    times, means = measure(args.samplers, sizes, args.dims, args.timed, args.fill)
     print(f"milliseconds of one ask and tell, {args.dims} parameters, in-memory storage")
-    for i, title in enumerate(("median at that size", "mean of all trials up to that size")):
+    for title, rows in (("median at that size", times), ("mean up to that size", means)):
         print(f"\n| {title} | " + " | ".join(f"{size:,}" for size in sizes) + " |")
         print("|---" * (len(sizes) + 1) + "|")
-        for name, rows in measured.items():
-            numbers = (f"{rows[i][size]:.2f}".replace("nan", "--") for size in sizes)
+        for name, row in rows.items():
+            numbers = (f"{row[size]:.2f}".replace("nan", "--") for size in sizes)
             print(f"| {name} | " + " | ".join(numbers) + " |")
-    times = {name: medians for name, (medians, _) in measured.items()}
     if "PCTS" not in times:
         return
     last = sizes[-1]
