@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 import math
 import threading
 from typing import Any
@@ -15,9 +14,10 @@ from optuna.trial import TrialState
 from optuna_pcts._checks import check_number
 from optuna_pcts._cost import CostModel
 from optuna_pcts._cost import declared_cost
-from optuna_pcts._cost import duration
 from optuna_pcts._cost import level_of_trial
 from optuna_pcts._cost import trial_cost
+from optuna_pcts._history import clock
+from optuna_pcts._history import duration
 from optuna_pcts._history import find_trial
 from optuna_pcts._history import stale_limit
 
@@ -135,7 +135,7 @@ class CostBudget:
             return trial_cost(trial) or 0.0
         return self._expected_cost(trial)
 
-    def _running_cost(self, trial: FrozenTrial, newest: datetime | None) -> float:
+    def _running_cost(self, trial: FrozenTrial, newest: float | None) -> float:
         if self._cost is not None:
             return self._expected_cost(trial)
         declared = declared_cost(trial)
@@ -159,12 +159,12 @@ class CostBudget:
         return _age(trial, ledger.newest) > stale_limit(self._stale_after, ledger.longest)
 
 
-def _age(trial: FrozenTrial, newest: datetime | None) -> float:
+def _age(trial: FrozenTrial, newest: float | None) -> float:
     # Against the newest stamp in the storage and not this machine's clock, so that all workers
     # count alike. In a callback that is the end of a trial a moment ago.
     if newest is None or trial.datetime_start is None:
         return 0.0
-    return max((newest - trial.datetime_start).total_seconds(), 0.0)
+    return max(newest - clock(trial.datetime_start), 0.0)
 
 
 class _Ledger:
@@ -182,7 +182,7 @@ class _Ledger:
         self.n_trials = 0
         self.total = 0.0
         self.longest = 0.0
-        self.newest: datetime | None = None
+        self.newest: float | None = None
 
     def belongs_to(self, study: optuna.Study) -> bool:
         return self._storage is study._storage and self._study_id == study._study_id
@@ -206,6 +206,6 @@ class _Ledger:
             elif trial.state == TrialState.RUNNING:
                 running.append(trial)
             for stamp in (trial.datetime_start, trial.datetime_complete):
-                if stamp is not None and (self.newest is None or stamp > self.newest):
-                    self.newest = stamp
+                if stamp is not None:
+                    self.newest = max(clock(stamp), self.newest or -math.inf)
         return running

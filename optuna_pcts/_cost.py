@@ -21,6 +21,8 @@ otherwise with ``trial.set_user_attr("pcts:cost", ...)``.
 
 from __future__ import annotations
 
+from abc import ABC
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 import math
@@ -36,6 +38,7 @@ from optuna.trial import FrozenTrial
 
 from optuna_pcts._checks import check_number
 from optuna_pcts._history import DEPTH_KEY
+from optuna_pcts._history import duration
 from optuna_pcts._policy import FloatArray
 
 
@@ -68,10 +71,15 @@ class CostModel(Protocol):
         ...
 
 
-class _TableModel:
+class _TableModel(ABC):
     """What the four models share: ``min{curve, maximum}`` and the search for the horizon."""
 
+    beta: float
     maximum: float
+
+    def __post_init__(self) -> None:
+        check_number("beta", self.beta, low=0.0)
+        _check_maximum(self.maximum)
 
     @overload
     def cost(self, depth: float) -> float: ...
@@ -128,13 +136,13 @@ class _TableModel:
                 high = middle
         return low
 
+    @abstractmethod
     def _curve(self, h: FloatArray) -> FloatArray:
         """Return the costs as they would be without ``maximum``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _total(self, n: float) -> float:
         """Return cost(1) + ... + cost(n) in a time that does not depend on n."""
-        raise NotImplementedError
 
     def _twice_budget(self, budget: float, unit: float = 1.0) -> float:
         """Return 2 Lambda - lambda(1), in which all closed forms of table 3 are written."""
@@ -160,10 +168,6 @@ class LinearGrowth(_TableModel):
 
     beta: float
     maximum: float = math.inf
-
-    def __post_init__(self) -> None:
-        check_number("beta", self.beta, low=0.0)
-        _check_maximum(self.maximum)
 
     def paper_horizon(self, budget: float) -> float:
         """Return H(Lambda) = sqrt(2 (2 Lambda - lambda(1)) / beta), as table 3 prints it.
@@ -198,10 +202,6 @@ class ConstantCost(_TableModel):
 
     beta: float
     maximum: float = math.inf
-
-    def __post_init__(self) -> None:
-        check_number("beta", self.beta, low=0.0)
-        _check_maximum(self.maximum)
 
     def paper_horizon(self, budget: float) -> float:
         """Return H(Lambda) = 2 (2 Lambda - lambda(1)) / beta, as table 3 prints it.
@@ -299,8 +299,7 @@ class ExponentialCost(_TableModel):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("beta", self.beta, low=0.0)
-        _check_maximum(self.maximum)
+        super().__post_init__()
         check_number("scale", self.scale, low=0.0)
 
     def paper_horizon(self, budget: float) -> float:
@@ -436,12 +435,6 @@ def declared_cost(trial: FrozenTrial) -> float | None:
         case int() | float() as cost if 0 <= cost < math.inf:
             return float(cost)
     return None
-
-
-def duration(trial: FrozenTrial) -> float | None:
-    if trial.datetime_start is None or trial.datetime_complete is None:
-        return None
-    return (trial.datetime_complete - trial.datetime_start).total_seconds()
 
 
 def level_of_trial(trial: FrozenTrial) -> int | None:

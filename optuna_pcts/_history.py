@@ -108,8 +108,8 @@ class History:
         study:
             The study, or Hyperband's view of it: trials of all brackets are read.
         stale_after:
-            Seconds after which a RUNNING trial no longer counts as in flight. By default ten
-            times the longest delay seen so far, at least a minute.
+            Seconds after which a RUNNING trial no longer counts as in flight. By default, once
+            five have ended, ten times the longest of them, at least a minute.
     """
 
     def __init__(self, study: optuna.Study, stale_after: float | None = None) -> None:
@@ -157,8 +157,8 @@ class History:
         trials = [trial for trial in map(find, self._open) if trial is not None]
         for trial in trials:
             self._note_delay(trial)
-        clock = None if now is None else now.timestamp()
-        return [feedback for trial in trials for feedback in self._advance(trial, clock)]
+        seconds = None if now is None else clock(now)
+        return [feedback for trial in trials for feedback in self._advance(trial, seconds)]
 
     def replay(self) -> Iterator[Feedback]:
         """Return the feedback of every trial seen so far."""
@@ -193,10 +193,10 @@ class History:
     def _note_delay(self, trial: FrozenTrial) -> None:
         """Learn how long trials take, from those that were really evaluated to their end."""
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-            start, end = trial.datetime_start, trial.datetime_complete
-            if start is not None and end is not None and _seconds(end) > _seconds(start):
+            seconds = duration(trial)
+            if seconds is not None and seconds > 0:
                 self._n_delays += 1
-                self._longest = max(self._longest, _seconds(end) - _seconds(start))
+                self._longest = max(self._longest, seconds)
 
     def _advance(self, trial: FrozenTrial, now: float | None) -> Iterator[Feedback]:
         """Yield what a trial's progress means, if it made any."""
@@ -258,7 +258,7 @@ class History:
         if now is None or trial.datetime_start is None:
             return False
         longest = self._longest if self._n_delays >= _STALE_NEEDS else 0.0
-        return now - _seconds(trial.datetime_start) > stale_limit(self._stale_after, longest)
+        return now - clock(trial.datetime_start) > stale_limit(self._stale_after, longest)
 
     def _check_heartbeats(self, now: datetime | None) -> None:
         """Ask the storage, once per heartbeat, whose heart has stopped."""
@@ -267,9 +267,9 @@ class History:
         if interval is None or now is None:
             return
         last = self._heartbeat_checked
-        if last is None or abs(_seconds(now) - last) >= interval:
+        if last is None or abs(clock(now) - last) >= interval:
             assert isinstance(storage, BaseHeartbeat)
-            self._heartbeat_checked = _seconds(now)
+            self._heartbeat_checked = clock(now)
             self._heartbeat_lost = set(storage._get_stale_trial_ids(self.study_id))
 
 
@@ -376,6 +376,18 @@ def find_trial(trials: Sequence[FrozenTrial], number: int) -> FrozenTrial | None
     return trials[i] if i < len(trials) and trials[i].number == number else None
 
 
+def clock(stamp: datetime) -> float:
+    """Return a time stamp in seconds. Those of a study may be of different time zones."""
+    return stamp.timestamp()
+
+
+def duration(trial: FrozenTrial) -> float | None:
+    """Return the seconds from the start of a trial to its end; None if it has no time stamps."""
+    if trial.datetime_start is None or trial.datetime_complete is None:
+        return None
+    return clock(trial.datetime_complete) - clock(trial.datetime_start)
+
+
 def stale_limit(stale_after: float | None, longest: float) -> float:
     """Return the age in seconds at which a running trial is given up for lost.
 
@@ -428,9 +440,9 @@ def delays(study: optuna.Study) -> list[Delay]:
         from its start to its completion, and how many other trials started in between.
     """
     trials = [t for t in study.get_trials(deepcopy=False) if t.datetime_start is not None]
-    starts = np.array([_seconds(t.datetime_start) for t in trials])
+    starts = np.array([clock(t.datetime_start) for t in trials if t.datetime_start])
     finished = [i for i, t in enumerate(trials) if t.datetime_complete is not None]
-    ends = np.array([_seconds(trials[i].datetime_complete) for i in finished])
+    ends = np.array([clock(t.datetime_complete) for t in trials if t.datetime_complete])
     order = np.sort(starts)
     asked = np.searchsorted(order, ends, side="right") - np.searchsorted(
         order, starts[finished], side="left"
@@ -439,8 +451,3 @@ def delays(study: optuna.Study) -> list[Delay]:
         Delay(trials[i].number, float(end - starts[i]), max(int(n) - 1, 0))
         for i, end, n in zip(finished, ends, asked)
     ]
-
-
-def _seconds(stamp: datetime | None) -> float:
-    assert stamp is not None
-    return stamp.timestamp()

@@ -415,9 +415,8 @@ class _Search:
             tree.remove(number)  # it will never have more coordinates than it has now
         if point is None or n_unknown == len(self.space):
             return
-        if tree.is_moved(number, point):
+        if tree.place(number, point, depth):
             self.is_valid = False  # split for a point that was not evaluated
-        tree.place(number, point, depth)
         if status is Status.TOLD:
             tree.tell(number, feedback.value)
         elif status is Status.GONE:
@@ -452,22 +451,22 @@ class _Search:
         """
         space, tree = self.space, self._tree
         tree.remove(number)  # in case it was asked before
-        params, depth = None, 0
+        is_taken = True
         if rng.random() < local_share and not fixed:
             drawn = self._local.draw(rng)
             if drawn is not None:
                 params = space.from_unit(drawn)
-                depth, is_taken = tree.locate(space.to_unit(params) or drawn)
-                params = None if is_taken else params
-        if params is None:
+                point = space.to_unit(params)
+                assert point is not None, "a value of the space lies in it"
+                depth, is_taken = tree.locate(point)
+        if is_taken:
             leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
             if fixed and not leaf.is_empty:
                 spread = 1.0  # its centre has been asked
             params = space.from_unit(_point_in(leaf, spread, rng)) | {
                 name: value for name, value in fixed.items() if name in space.names
             }
-            depth = leaf.depth
-        point = space.to_unit(params)
+            depth, point = leaf.depth, space.to_unit(params)
         if point is None:  # somebody fixed a parameter at a value outside of its range
             return params, None
         tree.place(number, point, depth)

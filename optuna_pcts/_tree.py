@@ -386,7 +386,7 @@ class Tree:
 
     # ------------------------------------------------------------------ trials come and go
 
-    def place(self, number: int, point: Sequence[float], depth: int | None = None) -> None:
+    def place(self, number: int, point: Sequence[float], depth: int | None = None) -> bool:
         """Count a trial as asked in every cell that contains its point.
 
         Args:
@@ -398,15 +398,21 @@ class Tree:
             depth:
                 Depth of the cell it was asked for, which is split at once; None for a trial
                 that the tree did not ask for.
+
+        Returns:
+            Whether the trial has moved: it stood, with every coordinate, somewhere else.
         """
         trials, nodes = self._trials, self._nodes
         trials.extend(number + 1)
+        has_moved = False
         if trials.node[number] >= 0:
             at = trials.node[number]
             is_split = nodes.first_child[at] >= 0 or nodes.final[at]
             done = depth is None or is_split or nodes.depth[at] > depth
-            if done and self._same_point(number, point):
-                return
+            is_there = self._same_point(number, point)
+            if done and is_there:
+                return False
+            has_moved = not is_there and number not in self._partial
             self.remove(number)
         trials.point[:, number] = point
         if any(x != x for x in point):
@@ -421,6 +427,7 @@ class Tree:
         self._link(number, path[-1])
         nodes.n_asked[path] += 1
         self._dirty.update(path)
+        return has_moved
 
     def tell(self, number: int, value: float) -> None:
         """Fold in the feedback of a trial in the tree: larger is better, NaN is a failure."""
@@ -566,10 +573,6 @@ class Tree:
                 before = int(trials.next[before])
             trials.next[before] = following
         trials.node[number] = trials.next[number] = -1
-
-    def is_moved(self, number: int, point: Sequence[float]) -> bool:
-        """Whether a trial stands in the tree with every coordinate, but somewhere else."""
-        return self.knows_point(number) and not self._same_point(number, point)
 
     def _same_point(self, number: int, point: Sequence[float]) -> bool:
         """Whether a trial already stands at a point, as far as the point is known."""

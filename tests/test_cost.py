@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from datetime import datetime
 from datetime import timedelta
+from datetime import timezone
 from fractions import Fraction
 import math
 import multiprocessing
@@ -826,3 +827,11 @@ def test_budgets_refuse_what_is_not_a_study_or_a_cost() -> None:
     bad: Any = lambda trial: "much"  # noqa: E731
     with pytest.raises(TypeError, match="`cost of trial 0` must be a number, but got 'much'"):
         CostBudget(budget=1, cost=bad).spent(study)
+
+
+def test_time_zones_may_be_mixed_in_a_budget() -> None:
+    study = optuna.create_study()
+    for start in (START, START.astimezone(timezone.utc)):
+        study.add_trial(ended(2.0, start=start))
+    study.ask()
+    assert CostBudget(budget=100.0, stale_after=1.0).spent(study) == pytest.approx(4.0)
