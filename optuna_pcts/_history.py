@@ -7,12 +7,19 @@ that a heartbeat failed, or for what another process tells. What is read:
 trial                                       counts as
 ==========================================  =======================================
 RUNNING                                     asked, not told: it is the delayed one
+RUNNING after a report                      told for now, at the fidelity of its last report
 RUNNING, stale                              gone; told after all if it ever ends
-COMPLETE; PRUNED after a report             told with its value
+PRUNED after a report                       told with its value, at the fidelity of that report
+COMPLETE                                    told with its value at full fidelity
+COMPLETE, and it read :func:`fidelity`      told with its value at that fidelity
 FAIL; PRUNED before any report              told with the worst reward (value NaN)
 FAIL, and retried                           gone: its retry stands for it
 WAITING                                     not yet; but its parameters are known
 ==========================================  =======================================
+
+The fidelity of a report is its step, divided by the steps of a whole evaluation. Their number is
+stored with each trial if the pruner says it (``max_resource``); otherwise it is the largest step
+that a completed trial has reported.
 """
 
 from __future__ import annotations
@@ -39,10 +46,15 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
+from optuna_pcts._policy import FloatArray
 
-# Everything this package writes into a storage stands under one of these two keys.
+
+# Everything this package writes into a storage stands under one of these keys.
 CELL_KEY = "optuna_pcts:cell"  # system attribute: what the tree needs
-DEPTH_KEY = "pcts:depth"  # user attribute: what people want to see in the dashboard
+SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has sized itself by it
+# User attributes: what people want to see in the dashboard.
+DEPTH_KEY = "pcts:depth"
+FIDELITY_KEY = "pcts:fidelity"
 # Written by Optuna's own retry callback.
 _RETRY_KEY = "retry_history"
 
@@ -79,6 +91,8 @@ class Cell:
 
     depth: int
     point: Mapping[str, float]  # position in the unit cube, by parameter
+    fidelity: float = 1.0  # at which the trial is to be evaluated
+    max_resource: int | None = None  # steps of a whole evaluation, if the pruner knows
 
 
 @dataclass(frozen=True)
@@ -88,8 +102,11 @@ class Feedback:
     number: int
     status: Status
     params: Mapping[str, Any]
-    value: float  # larger is better, whatever the direction of the study; NaN: failed
+    # Larger is better, whatever the direction of the study. NaN: failed, or nothing reported yet.
+    value: float
     cell: Cell | None  # None if the tree did not ask
+    fidelity: float = 1.0  # of the value
+    curve: FloatArray | None = None  # fidelities below 1 and values, of a whole evaluation
 
 
 @dataclass(frozen=True)
@@ -121,6 +138,7 @@ class History:
         self._longest, self._n_delays = 0.0, 0
         self._n_seen = 0
         self._open: dict[int, _Progress] = {}
+        self._longest_run = _LongestRun()
         self._failed: set[int] = set()
         self._retried: set[int] = set()
         self._heartbeat_checked: float | None = None
@@ -157,8 +175,14 @@ class History:
         trials = [trial for trial in map(find, self._open) if trial is not None]
         for trial in trials:
             self._note_delay(trial)
+            self._longest_run.observe(trial)
         seconds = None if now is None else clock(now)
         return [feedback for trial in trials for feedback in self._advance(trial, seconds)]
+
+    @property
+    def full_step(self) -> int | None:
+        """Steps of a whole evaluation, as far as trials have shown. Fidelities depend on it."""
+        return self._longest_run.step
 
     def replay(self) -> Iterator[Feedback]:
         """Return the feedback of every trial seen so far."""
@@ -211,6 +235,7 @@ class History:
             status is seen.status
             and len(trial.params) == seen.n_params
             and seen.has_cell == (CELL_KEY in trial.system_attrs)
+            and seen.n_reports == len(trial.intermediate_values)
             and not trial.state.is_finished()
         ):
             return  # nothing new, as of most trials in flight
@@ -227,6 +252,7 @@ class History:
                 status,
                 len(trial.params),
                 has_cell=CELL_KEY in trial.system_attrs,
+                n_reports=len(trial.intermediate_values),
                 is_running=trial.state == TrialState.RUNNING,
             )
 
@@ -247,10 +273,18 @@ class History:
         return Status.TOLD
 
     def _feedback(self, trial: FrozenTrial, status: Status) -> Feedback:
-        value = math.nan
+        cell = recorded_cell(trial)
+        value, fidelity, curve = math.nan, 1.0, None
         if status is Status.TOLD and trial.state != TrialState.FAIL and trial.values:
             value = self._sign * trial.values[0]
-        return Feedback(trial.number, status, trial.params, value, _recorded_cell(trial))
+        if trial.intermediate_values or SIZED_KEY in trial.system_attrs:
+            full_step = (cell and cell.max_resource) or self.full_step
+            reported, fidelity, curve = progress(trial, cell, full_step)
+            if status is Status.ASKED:
+                value = self._sign * reported
+            if curve is not None:
+                curve[1] *= self._sign
+        return Feedback(trial.number, status, trial.params, value, cell, fidelity, curve)
 
     def _is_stale(self, trial: FrozenTrial, now: float | None) -> bool:
         if trial._trial_id in self._heartbeat_lost:
@@ -280,7 +314,27 @@ class _Progress:
     status: Status | None = None
     n_params: int = -1
     has_cell: bool = False
+    n_reports: int = 0
     is_running: bool = False
+
+
+class _LongestRun:
+    """The largest step that trials have reported: of completed ones, if there are any."""
+
+    def __init__(self) -> None:
+        self._completed, self._pruned = 0, 0
+
+    @property
+    def step(self) -> int | None:
+        return self._completed or self._pruned or None
+
+    def observe(self, trial: FrozenTrial) -> None:
+        if trial.intermediate_values and trial.state.is_finished():
+            step = max(trial.intermediate_values)
+            if trial.state == TrialState.COMPLETE:
+                self._completed = max(self._completed, step)
+            elif trial.state == TrialState.PRUNED:
+                self._pruned = max(self._pruned, step)
 
 
 class ObservedSpace:
@@ -402,15 +456,56 @@ def stale_limit(stale_after: float | None, longest: float) -> float:
     return max(longest * _STALE_FACTOR, _STALE_AT_LEAST) if longest else math.inf
 
 
+def progress(
+    trial: FrozenTrial, cell: Cell | None, full_step: int | None
+) -> tuple[float, float, FloatArray | None]:
+    """Return the last value a trial reported, the fidelity of its value, and its curve.
+
+    Args:
+        trial:
+            The trial.
+        cell:
+            What is stored with it.
+        full_step:
+            Steps of a whole evaluation; None if that is not known.
+
+    Returns:
+        The last report that is a number (NaN if there is none, or if nobody can know what
+        fidelity it has); the fidelity of that report, or of the trial's value once it has ended;
+        and, of a trial that was evaluated as a whole, the fidelities and values on the way.
+    """
+    is_complete = trial.state == TrialState.COMPLETE
+    is_sized = SIZED_KEY in trial.system_attrs and cell is not None
+    sized = cell.fidelity if cell is not None and is_sized else 1.0
+    reports = sorted(
+        (step, value) for step, value in trial.intermediate_values.items() if value == value
+    )
+    if not reports or full_step is None:
+        return math.nan, sized, None
+    steps, values = np.array(reports, dtype=float).T
+    reached = np.clip(steps / full_step, 0.0, 1.0)
+    if is_complete and sized >= 1:
+        below = reached < 1
+        curve = np.array([reached[below], values[below]]) if below.any() else None
+        return float(values[-1]), 1.0, curve
+    # An objective that sized itself may still be halfway, or have gone further.
+    fidelity = max(sized, reached[-1]) if is_complete else min(sized, reached[-1])
+    return float(values[-1]), float(fidelity), None
+
+
 def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:
     """Store with a trial the cell it was asked for."""
     storage, trial_id = study._storage, trial._trial_id
     attribute: dict[str, Any] = {"depth": cell.depth, "point": dict(cell.point)}
+    if cell.fidelity < 1:
+        attribute["fidelity"] = cell.fidelity
+    if cell.max_resource is not None:
+        attribute["max_resource"] = cell.max_resource
     storage.set_trial_system_attr(trial_id, CELL_KEY, attribute)
     storage.set_trial_user_attr(trial_id, DEPTH_KEY, cell.depth)
 
 
-def _recorded_cell(trial: FrozenTrial) -> Cell | None:
+def recorded_cell(trial: FrozenTrial) -> Cell | None:
     """Return the cell stored with a trial. Anybody can write there, so it may be anything."""
     attribute = trial.system_attrs.get(CELL_KEY)
     if attribute is None:
@@ -421,7 +516,14 @@ def _recorded_cell(trial: FrozenTrial) -> Cell | None:
             and not isinstance(depth, bool)
             and all(isinstance(x, float) and 0 <= x <= 1 for x in point.values())
         ):
-            return Cell(depth, point)
+            fidelity = attribute.get("fidelity", 1.0)
+            resource = attribute.get("max_resource")
+            if (
+                isinstance(fidelity, (int, float))
+                and 0 <= fidelity <= 1
+                and (resource is None or (isinstance(resource, int) and resource > 0))
+            ):
+                return Cell(depth, point, float(fidelity), resource)
     _logger.warning(
         f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored."
     )

@@ -55,7 +55,8 @@ class LocalSearch:
         reference = self._tree.reference(self._checkpoint)
         if reference != self._fitted_to:
             self._fitted_to = reference
-            points, values = self._tree.told(reference.below)
+            # A value that may be biased is not among the best unless it is so much better.
+            points, values = self._tree.told(reference.below, n_bias=1.0)
             enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
             self._elite = Elite(points, values, self._slots) if enough else None
         if self._elite is None:

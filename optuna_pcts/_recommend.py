@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 import optuna
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial
-from optuna.trial import TrialState
 
 from optuna_pcts._checks import check_integer
+from optuna_pcts._fidelity import BiasModel
+from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
+from optuna_pcts._history import Status
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._space import SearchSpace
 
@@ -101,33 +102,31 @@ def recommend(
             raise ValueError(f"`top` must be at least 1, but got {top!r}.")
     if study._is_multi_objective():
         raise ValueError("`recommend` needs a study with one objective.")
-    trials = [
-        t
-        for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        if t.value is not None and np.isfinite(t.value)
-    ]
-    if not trials:
-        raise ValueError("`recommend` needs a completed trial with a finite value.")
+    history = History(study)
+    history.update(None)
+    told = [f for f in history.replay() if f.status is Status.TOLD and np.isfinite(f.value)]
+    if not told:
+        raise ValueError("`recommend` needs a trial that ended with a finite value.")
     sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-    found = _recommend(study, trials, sign, top or 1)
+    found = _recommend(SearchSpace(history.space.distributions()), told, sign, top or 1)
     return found[0] if top is None else found
 
 
 def _recommend(
-    study: optuna.Study, trials: list[FrozenTrial], sign: float, top: int
+    space: SearchSpace, trials: list[Feedback], sign: float, top: int
 ) -> list[Recommendation]:
-    values = np.array([sign * float(t.value or 0.0) for t in trials])
-    history = History(study)
-    history.update(None)
-    space = SearchSpace(history.space.distributions())
+    fidelity = np.array([t.fidelity for t in trials])
+    values, bias = _at_full_fidelity(trials, fidelity)
     located = [space.to_unit(t.params) or [np.nan] * len(space) for t in trials]
     points = np.array(located).reshape(len(trials), len(space))
+    # Never one that only looks good from halfway: what was evaluated furthest, as a rule in full.
     best = np.argsort(-values, kind="stable")
+    best = best[fidelity[best] == fidelity.max()]
     candidates = best[~np.isnan(points[best]).any(axis=1)][:_N_CANDIDATES]
     if not len(candidates):  # no trial lies in the space that the newest ones have
         candidates, points = best[:_N_CANDIDATES], np.zeros((len(trials), 0))
     rows = _neighbourhood(points, candidates)
-    process = _Process(points[rows], values[rows], space, len(candidates))
+    process = _Process(points[rows], values[rows], bias[rows], space, len(candidates))
     mean, std, near = process.mean, process.std, process.is_near
     order = np.argsort(-(mean - std), kind="stable")
     chosen: list[int] = []
@@ -144,6 +143,23 @@ def _recommend(
             Recommendation(trial.params, value, (ends[0], ends[1]), n_trials, trial.number)
         )
     return found
+
+
+def _at_full_fidelity(
+    trials: list[Feedback], fidelity: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the value to expect of each trial at full fidelity, and by how much it may be off."""
+    values = np.array([t.value for t in trials])
+    if (fidelity >= 1).all():
+        return values, np.zeros(len(values))
+    model = BiasModel()
+    for t in trials:
+        if t.curve is not None:
+            model.observe(t.number, t.curve, t.value)
+    model.learn(trials[-1].number + 1)
+    values = values + np.where(fidelity < 1, model.shift(fidelity), 0.0)
+    model.scale(float(values.max() - np.median(values)))
+    return values, np.where(fidelity < 1, model.zeta(fidelity), 0.0)
 
 
 def _neighbourhood(points: FloatArray, candidates: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -163,15 +179,26 @@ def _neighbourhood(points: FloatArray, candidates: NDArray[np.intp]) -> NDArray[
 class _Process:
     """A Gaussian process with Matern 5/2 kernel, averaged over its settings.
 
+    The bias of a trial is itself smooth: what is biased in one place is so nearby, and many
+    biased trials together are as wrong as one. It is a second process with the same kernel, as
+    large as zeta says.
+
     Every pair of length scale and noise counts with its marginal likelihood (the level and the
     scale of the values are integrated out). Where the data do not tell two settings apart, the
     estimate is as uncertain as they differ.
     """
 
     def __init__(
-        self, points: FloatArray, values: FloatArray, space: SearchSpace, n_candidates: int
+        self,
+        points: FloatArray,
+        values: FloatArray,
+        bias: FloatArray,
+        space: SearchSpace,
+        n_candidates: int,
     ) -> None:
         n = len(values)
+        relative = bias / max(float(values.std()), 1e-300)
+        with_bias = 1 + np.outer(relative, relative)
         spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
         unordered = np.array(space.categories[: points.shape[1]], dtype=int) > 0
         squares = np.zeros((n, n))
@@ -189,7 +216,7 @@ class _Process:
         settings = []
         for length in _LENGTHS:
             kernel = _matern(distance / length)
-            eigenvalues, vectors = np.linalg.eigh(kernel)
+            eigenvalues, vectors = np.linalg.eigh(kernel * with_bias)
             ones, rotated = vectors.T @ np.ones(n), vectors.T @ values
             cross = kernel[:n_candidates] @ vectors
             for noise in _NOISES:

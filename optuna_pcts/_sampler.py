@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import replace
 import os
 import secrets
 import threading
@@ -14,6 +15,7 @@ import zlib
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.samplers._base import _INDEPENDENT_SAMPLING_WARNING_TEMPLATE
 from optuna.trial import FrozenTrial
@@ -23,6 +25,8 @@ from optuna_pcts._checks import check_has_method
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
 from optuna_pcts._checks import checked_names
+from optuna_pcts._fidelity import BiasModel
+from optuna_pcts._fidelity import DepthFidelity
 from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
@@ -31,6 +35,7 @@ from optuna_pcts._history import Status
 from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import DUCBV
 from optuna_pcts._policy import Policy
+from optuna_pcts._pruner import PCTSPruner
 from optuna_pcts._smoothness import SmoothnessModel
 from optuna_pcts._smoothness import UnknownSmoothness
 from optuna_pcts._space import check_search_space
@@ -78,6 +83,10 @@ class PCTSSampler(BaseSampler):
             How many children a split of a continuous parameter makes: 2 (default) or 3. With 3,
             the middle child keeps its parent's centre and so its feedback. Discrete parameters
             are always split in two.
+        fidelity:
+            How far trials are evaluated, by their depth, if the study has a :class:`PCTSPruner`
+            or the objective reads :func:`fidelity`: a :class:`DepthFidelity`. Otherwise all
+            trials are evaluated as a whole.
         local_share:
             Share of the asks that are drawn around the best trials so far instead of by the
             tree. They count in the tree like any other trial. 0 is the paper's algorithm.
@@ -123,6 +132,7 @@ class PCTSSampler(BaseSampler):
         smoothness: SmoothnessModel | None = None,
         point: str = "center",
         branching: int = 2,
+        fidelity: DepthFidelity | None = None,
         local_share: float = 0.5,
         prior_std: float | None = 2.0,
         split_order: Sequence[str | Sequence[str]] | None = None,
@@ -137,6 +147,7 @@ class PCTSSampler(BaseSampler):
         self._smoothness = UnknownSmoothness() if smoothness is None else smoothness
         self._point = point
         self._branching = branching
+        self._fidelity = DepthFidelity() if fidelity is None else fidelity
         self._local_share = local_share
         self._prior_std = prior_std
         self._split_order = () if split_order is None else split_order
@@ -147,8 +158,17 @@ class PCTSSampler(BaseSampler):
         self._stale_after = stale_after
         self._seed = seed
         self._check_arguments()
+        self._is_finishing = False
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
+
+    def finish(self) -> None:
+        """Evaluate at full fidelity from now on, around the best: the study is about to end.
+
+        :class:`CostBudget` calls this when little of the budget is left. Call it yourself, from
+        a callback say, if a study ends for another reason that you know beforehand.
+        """
+        self._is_finishing = True
 
     # ------------------------------------------------------------------ Optuna's hooks
 
@@ -177,15 +197,18 @@ class PCTSSampler(BaseSampler):
             search = self._search_over(search_space, history, trial)
             # An enqueued trial may fix some parameters.
             fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+            is_full = self._is_finishing or self._fidelity.is_full(trial.number)
             params, cell = search.ask(
                 trial.number,
                 fixed,
                 self._rng(trial),
                 spread=self._spread(trial, history, search),
-                local_share=self._local_share,
+                local_share=1.0 if is_full and self._local_share else self._local_share,
             )
-        if cell is not None:
-            record(study, trial, cell)
+            if cell is None:
+                return params
+            z = 1.0 if is_full or fixed else search.fidelity(cell.depth)
+        record(study, trial, self._with_fidelity(cell, z, study.pruner))
         return params
 
     def sample_independent(
@@ -246,6 +269,7 @@ class PCTSSampler(BaseSampler):
         self._history: History | None = None
         self._searches: list[_Search] = []
         self._read_for: int | None = None
+        self._full_step: int | None = None
 
     def _exclusive(self) -> threading.RLock:
         """Return the lock that the threads of this process share."""
@@ -257,7 +281,7 @@ class PCTSSampler(BaseSampler):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_pid", "_lock", "_history", "_searches", "_read_for"):
+        for name in ("_pid", "_lock", "_history", "_searches", "_read_for", "_full_step"):
             del state[name]
         return state
 
@@ -281,6 +305,8 @@ class PCTSSampler(BaseSampler):
             except BaseException:  # interrupted, say: half of what was read would be lost
                 self._forget()
                 raise
+            if history.full_step != self._full_step:  # the fidelities of all trials with it
+                self._full_step, self._searches = history.full_step, []
             self._searches = [search for search in self._searches if search.is_valid]
             self._read_for = trial.number
         return history
@@ -298,7 +324,8 @@ class PCTSSampler(BaseSampler):
             distributions, branching=self._branching, split_order=self._split_order
         )
         instances = self._smoothness.instances(len(space))
-        tree = Tree(space, self._policy, instances, self._prior_std)
+        bias = BiasModel(self._fidelity.bias)
+        tree = Tree(space, self._policy, instances, self._prior_std, bias)
         search = _Search(distributions, space, tree)
         for feedback in history.replay():
             if feedback.number != trial.number:
@@ -326,6 +353,14 @@ class PCTSSampler(BaseSampler):
         blind = any(n != trial.number and not search.knows(n) for n in history.unfinished)
         return _NEAR_CENTER if blind else 0.0
 
+    def _with_fidelity(self, cell: Cell, fidelity: float, pruner: BasePruner) -> Cell:
+        """Return a cell with the fidelity it is to be evaluated at, as far as it can be."""
+        fidelity = max(fidelity, self._fidelity.minimum)
+        if not isinstance(pruner, PCTSPruner):
+            return replace(cell, fidelity=fidelity)
+        fidelity = pruner.last_step(fidelity) / pruner.max_resource
+        return replace(cell, fidelity=fidelity, max_resource=pruner.max_resource)
+
     # ------------------------------------------------------------------ errors and warnings
 
     def _check_arguments(self) -> None:
@@ -336,6 +371,8 @@ class PCTSSampler(BaseSampler):
         check_integer("branching", self._branching)
         if self._branching not in (2, 3):
             raise ValueError(f"`branching` must be 2 or 3, but got {self._branching!r}.")
+        if not isinstance(self._fidelity, DepthFidelity):
+            raise TypeError(f"`fidelity` must be a DepthFidelity, but got {self._fidelity!r}.")
         check_number("local_share", self._local_share, low=0.0, high=1.0, open_low=False)
         if self._prior_std is not None:
             check_number("prior_std", self._prior_std, low=0.0, open_low=False)
@@ -418,9 +455,15 @@ class _Search:
         if tree.place(number, point, depth):
             self.is_valid = False  # split for a point that was not evaluated
         if status is Status.TOLD:
-            tree.tell(number, feedback.value)
+            tree.tell(number, feedback.value, feedback.fidelity, curve=feedback.curve)
+        elif status is Status.ASKED and feedback.value == feedback.value:
+            tree.tell(number, feedback.value, feedback.fidelity, ended=False)
         elif status is Status.GONE:
             tree.remove(number)
+
+    def fidelity(self, depth: int) -> float:
+        """Return the fidelity at which a cell is evaluated."""
+        return self._tree.fidelity(depth)
 
     def knows(self, number: int) -> bool:
         """Whether the whole point of a trial is known."""

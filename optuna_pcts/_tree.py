@@ -56,6 +56,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from optuna_pcts._fidelity import BiasModel
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._policy import NodeStatistics
 from optuna_pcts._policy import Policy
@@ -169,8 +170,10 @@ class _Nodes(_Columns):
     final: NDArray[np.bool_]  # cannot be split
     n_asked: NDArray[np.int32]
     n_told: NDArray[np.int32]
+    n_ended: NDArray[np.int32]  # told for good
     total: FloatArray  # sum of rewards
     square: FloatArray  # sum of their squares
+    bias: FloatArray  # sum of the zeta of their fidelities
     center: NDArray[np.float32]  # (n_dims, n)
     first_trial: NDArray[np.int32]  # head of the list of trials whose deepest cell this is
     b_min: FloatArray  # (n_instances, n)
@@ -202,7 +205,9 @@ class _Trials(_Columns):
     node: NDArray[np.int32]  # deepest cell that holds its point; -1: not in the tree
     next: NDArray[np.int32]  # next trial of the same cell
     told: NDArray[np.bool_]
+    ended: NDArray[np.bool_]  # what it was told is final
     value: FloatArray  # larger is better; NaN: failed
+    fidelity: FloatArray  # of the value
     point: FloatArray  # (n_dims, n)
 
 
@@ -219,6 +224,8 @@ class Tree:
         prior_std:
             How many standard deviations above the prior a cell without feedback is taken to be.
             None: infinitely many, as in the paper.
+        bias:
+            What values at less than full fidelity are worth.
     """
 
     def __init__(
@@ -227,6 +234,7 @@ class Tree:
         policy: Policy,
         instances: Sequence[tuple[float, float]],
         prior_std: float | None = None,
+        bias: BiasModel | None = None,
     ) -> None:
         self._splitter = splitter
         self._policy = policy
@@ -244,8 +252,10 @@ class Tree:
             final=(np.bool_, False, ()),
             n_asked=(np.int32, 0, ()),
             n_told=(np.int32, 0, ()),
+            n_ended=(np.int32, 0, ()),
             total=(np.float64, 0.0, ()),
             square=(np.float64, 0.0, ()),
+            bias=(np.float64, 0.0, ()),
             center=(np.float32, 0.5, (self._n_dims,)),
             first_trial=(np.int32, -1, ()),
             b_min=(np.float64, math.inf, (len(instances),)),
@@ -254,7 +264,9 @@ class Tree:
             node=(np.int32, -1, ()),
             next=(np.int32, -1, ()),
             told=(np.bool_, False, ()),
+            ended=(np.bool_, False, ()),
             value=(np.float64, math.nan, ()),
+            fidelity=(np.float64, 1.0, ()),
             point=(np.float64, math.nan, (self._n_dims,)),
         )
         self._nodes.extend(1)
@@ -265,6 +277,8 @@ class Tree:
         self._log_t = 0.0
         # The reward scale, halved: the range of floats is larger than a float can be.
         self._half_low, self._half_unit = 0.0, 0.5
+        self._bias = BiasModel() if bias is None else bias
+        self._is_partial = False  # whether some trials ended at less than full fidelity
         self._prior_std = prior_std
         self._prior: AdditiveModel | None = None
         self._checkpoint = Checkpoint(_GROWTH)
@@ -305,25 +319,36 @@ class Tree:
 
         Or all of them, while few of the trials below it are told.
         """
-        told = self._trials.told
         n = self._trials.length
         below = checkpoint.below(n)
-        n_told = int(np.count_nonzero(told[:below]))
+        n_told = int(np.count_nonzero(self._trials.ended[:below]))
         if 2 * n_told < below and 2 * n_told < np.count_nonzero(self._trials.node[:below] >= 0):
-            below, n_told = n, self.n_told
+            below, n_told = n, int(self._nodes.n_ended[0])
         return Reference(below, n_told, self._n_taken_back)
 
-    def told(self, below: int) -> tuple[FloatArray, FloatArray]:
-        """Return the points (a row each) and values of the told trials below a number.
+    def told(self, below: int, n_bias: float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Return the points (a row each) and values of the ended trials below a number.
 
-        The values are oriented but not scaled; that of a failure is minus infinity.
+        The values are oriented but not scaled: those to be expected at full fidelity, less
+        ``n_bias`` times the bias they may have. That of a failure is minus infinity.
         """
         trials = self._trials
-        told = trials.told[:below]
-        points = trials.point[:, :below][:, told].T
-        whole = ~np.isnan(points).any(axis=1)
-        values = trials.value[:below][told][whole]
-        return points[whole], np.where(np.isnan(values), -math.inf, values)
+        rows = np.flatnonzero(trials.ended[:below])
+        rows = rows[~np.isnan(trials.point[:, rows]).any(axis=0)]
+        values = self._values(rows)
+        if self._is_partial and n_bias:
+            values = values - n_bias * self._bias.zeta(trials.fidelity[rows])
+        return trials.point[:, rows].T, np.where(np.isnan(values), -math.inf, values)
+
+    def fidelity(self, depth: int) -> float:
+        """Return the fidelity z_h of a depth: the lowest whose bias is within the diameter."""
+        self.refresh()
+        return self._bias.fidelity(float(self._diameter(depth)) * 2 * self._half_unit)
+
+    def _diameter(self, depth: Any) -> Any:
+        """Return the diameter, in rewards, that the fidelity goes by: that of one instance."""
+        i = len(self._nu) // 2
+        return self._nu[i, 0] * self._rho[i, 0] ** depth
 
     def locate(self, point: Sequence[float]) -> tuple[int, bool]:
         """Return the depth of the deepest cell that contains a point, and whether it is taken.
@@ -429,13 +454,37 @@ class Tree:
         self._dirty.update(path)
         return has_moved
 
-    def tell(self, number: int, value: float) -> None:
-        """Fold in the feedback of a trial in the tree: larger is better, NaN is a failure."""
+    def tell(
+        self,
+        number: int,
+        value: float,
+        fidelity: float = 1.0,
+        *,
+        ended: bool = True,
+        curve: FloatArray | None = None,
+    ) -> None:
+        """Fold in the feedback of a trial in the tree. It replaces what the trial told before.
+
+        Args:
+            number:
+                Trial number.
+            value:
+                Its value: larger is better, NaN is a failure.
+            fidelity:
+                The fidelity of the value.
+            ended:
+                Whether that was all: a trial that still runs may tell more.
+            curve:
+                Its fidelities below 1, and its values there, if it ended at full fidelity.
+        """
         trials = self._trials
-        if trials.told[number]:
-            self._count_told(number, -1)
+        self._take_back(number)
         trials.value[number] = value
+        trials.fidelity[number] = fidelity
         trials.told[number] = True
+        trials.ended[number] = ended
+        if curve is not None and math.isfinite(value):
+            self._bias.observe(number, curve, value)
         self._count_told(number, 1)
 
     def remove(self, number: int) -> None:
@@ -443,25 +492,34 @@ class Tree:
         if number not in self:
             return
         trials = self._trials
-        if trials.told[number]:
-            self._count_told(number, -1)
-            trials.told[number] = False
+        self._take_back(number)
         path = self._path(int(trials.node[number]))
         self._nodes.n_asked[path] -= 1
         self._dirty.update(path)
         self._unlink(number)
         self._partial.discard(number)
 
+    def _take_back(self, number: int) -> None:
+        """Undo what a trial told, if it did."""
+        trials = self._trials
+        if trials.told[number]:
+            self._count_told(number, -1)
+            self._n_taken_back += bool(trials.ended[number])
+            trials.told[number] = trials.ended[number] = False
+            self._bias.forget(number)
+
     def _count_told(self, number: int, sign: int) -> None:
         nodes = self._nodes
-        self._n_taken_back += sign < 0
-        reward = self._reward(float(self._trials.value[number]))
+        reward, bias = self._reward(number)
         path = self._path(int(self._trials.node[number]))
         self._replicated |= bool(nodes.final[path[0]])
         rows = np.array(path)
         nodes.n_told[rows] += sign
+        nodes.n_ended[rows] += sign * int(self._trials.ended[number])
         nodes.total[rows] += sign * reward
         nodes.square[rows] += sign * reward * reward
+        if bias:
+            nodes.bias[rows] += sign * bias
         self._dirty.update(path)
 
     # ------------------------------------------------------------------ cells
@@ -539,10 +597,12 @@ class Tree:
             if child != node:
                 nodes.n_asked[child] += 1
                 if trials.told[number]:
-                    reward = self._reward(float(trials.value[number]))
+                    reward, bias = self._reward(number)
                     nodes.n_told[child] += 1
+                    nodes.n_ended[child] += trials.ended[number]
                     nodes.total[child] += reward
                     nodes.square[child] += reward * reward
+                    nodes.bias[child] += bias
             number = following
         self._dirty.update(range(first, first + n_children), self._path(node))
 
@@ -595,11 +655,25 @@ class Tree:
         clipped: FloatArray = np.clip(np.nan_to_num(rewards, nan=0.0), 0.0, _MAX_REWARD)
         return clipped
 
-    def _reward(self, value: float) -> float:
-        """Scale one value: the same as `_rewards`, without the price of an array."""
+    def _reward(self, number: int) -> tuple[float, float]:
+        """Return the reward of a trial and its bias, without the price of an array."""
+        value, fidelity = float(self._trials.value[number]), float(self._trials.fidelity[number])
         if value != value or value == math.inf:
-            return float(value == math.inf)
-        return min(max((value / 2 - self._half_low) / self._half_unit, 0.0), _MAX_REWARD)
+            return float(value == math.inf), 0.0
+        bias = 0.0
+        if fidelity < 1:
+            value += float(self._bias.shift(fidelity))
+            bias = float(self._bias.zeta(fidelity)) / 2 / self._half_unit
+        reward = (value / 2 - self._half_low) / self._half_unit
+        return min(max(reward, 0.0), _MAX_REWARD), bias
+
+    def _values(self, rows: NDArray[np.intp]) -> FloatArray:
+        """Return the values that trials would have at full fidelity, as far as is known."""
+        values: FloatArray = self._trials.value[rows]
+        fidelity = self._trials.fidelity[rows]
+        if (fidelity < 1).any():
+            values = values + np.where(fidelity < 1, self._bias.shift(fidelity), 0.0)
+        return values
 
     def _learn(self) -> bool:
         """Take the reward scale and the prior anew, if it is time; return whether they moved.
@@ -610,7 +684,10 @@ class Tree:
         if reference == self._learned_from:
             return False
         self._learned_from, below = reference, reference.below
-        values = self._trials.value[:below][self._trials.told[:below]]
+        rows = np.flatnonzero(self._trials.ended[:below])
+        self._is_partial = bool((self._trials.fidelity[rows] < 1).any())
+        self._bias.learn(below)
+        values = self._values(rows)
         halves = values[np.isfinite(values)] / 2
         best = float(halves.max()) if len(halves) else 0.0
         low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
@@ -620,6 +697,7 @@ class Tree:
             a_little = max(0.5, abs(best) / 1e3)
             low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little
         self._half_low, self._half_unit = low, best - low
+        self._bias.scale(2 * self._half_unit)
         if self._prior_std is not None:
             points, values = self.told(below)
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
@@ -654,15 +732,23 @@ class Tree:
     def _accumulate(self) -> None:
         """Sum the rewards up the tree, level by level."""
         nodes, trials = self._nodes, self._trials
-        told = trials.told[: trials.length]
-        rewards = self._rewards(trials.value[: trials.length][told])
-        at = trials.node[: trials.length][told]
+        rows = np.flatnonzero(trials.told[: trials.length])
+        rewards = self._rewards(self._values(rows))
+        at = trials.node[rows]
         n = self.n_nodes
         nodes.total[:n] = np.bincount(at, weights=rewards, minlength=n)
         nodes.square[:n] = np.bincount(at, weights=rewards * rewards, minlength=n)
         for level, starts, parents in self._levels():
             nodes.total[parents] += np.add.reduceat(nodes.total[level], starts)
             nodes.square[parents] += np.add.reduceat(nodes.square[level], starts)
+        nodes.bias[:n] = 0.0
+        fidelity = trials.fidelity[rows]
+        if (fidelity < 1).any():
+            biased = (fidelity < 1) & np.isfinite(trials.value[rows])
+            bias = np.where(biased, self._bias.zeta(fidelity), 0.0) / 2 / self._half_unit
+            nodes.bias[:n] = np.bincount(at, weights=bias, minlength=n)
+            for level, starts, parents in self._levels():
+                nodes.bias[parents] += np.add.reduceat(nodes.bias[level], starts)
 
     def _replicates_agree(self) -> bool:
         """Whether single values were asked again and gave the same reward each time."""
@@ -671,7 +757,8 @@ class Tree:
         repeated = nodes.final[:n] & (n_told > 1) & (total > 0)  # a reward of 0 says little
         m = n_told[repeated]
         variance = square[repeated] / m - (total[repeated] / m) ** 2
-        return bool(len(m)) and bool((variance < 1e-12).all())
+        # A value at less than full fidelity is not all there is to know.
+        return not self._is_partial and bool(len(m)) and bool((variance < 1e-12).all())
 
     def _update_all_b_min(self) -> None:
         nodes = self._nodes
@@ -725,6 +812,13 @@ class Tree:
                 f"`policy` must return one number per cell, but {self._policy!r} returned "
                 f"{bound!r} for {len(mean)} cells."
             )
+        # eq. 9, with the mean bias of the feedback that is in the cell. For a cell without any,
+        # that of the fidelity it would be asked at.
+        bias = nodes.bias[rows] / n
+        if self._is_partial:
+            at_most = float(self._bias.zeta(0.0)) / 2 / self._half_unit
+            bias = np.where(told, bias, np.minimum(self._diameter(depth), at_most))
+        bound = bound + bias
         if self._prior is None:
             bound = np.where(told, bound, math.inf)
         final = nodes.final[rows]
@@ -732,7 +826,7 @@ class Tree:
         # only repeat the question. And once it is told, where replicates have shown no noise:
         # then it comes after all others.
         bound = np.where(final & told & self._is_exact, bound - _LAST, bound)
-        bound = np.where(final & (nodes.n_asked[rows] > n_told), -math.inf, bound)
+        bound = np.where(final & (nodes.n_asked[rows] > nodes.n_ended[rows]), -math.inf, bound)
         diameter: FloatArray = np.where(final, 0.0, self._nu * self._rho**depth)
         return bound + diameter
 

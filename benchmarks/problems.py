@@ -1,0 +1,192 @@
+"""The paper's functions (appendix D.2), to be maximised: noise, fidelity and its cost.
+
+Where the printed formula and the authors' program differ, the one is taken that has the optimum
+the paper names: CurrinExp as in the program (as printed it does not depend on its second
+parameter at full fidelity), Branin negated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import replace
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function of a point and a fidelity, and what is known about it.
+
+    Attributes:
+        name:
+            Its name.
+        low, high:
+            The box of its parameters.
+        function:
+            Value without noise at a point of the box and a fidelity z in [0, 1].
+        best_points:
+            Points of the box where it is largest at z = 1.
+        noise_std:
+            Standard deviation of the noise, the same at each fidelity.
+        cost:
+            Cost of one evaluation at a fidelity (lambda(z)).
+    """
+
+    name: str
+    low: FloatArray
+    high: FloatArray
+    function: Callable[[FloatArray, float], float]
+    best_points: tuple[tuple[float, ...], ...]
+    noise_std: float
+    cost: Callable[[float], float]
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.low)
+
+    @property
+    def optimum(self) -> float:
+        """The largest value at full fidelity."""
+        return max(self.function(np.array(point), 1.0) for point in self.best_points)
+
+    def regret(self, point: FloatArray) -> float:
+        """Return how far a point is from the optimum, without noise and at full fidelity."""
+        return self.optimum - self.function(point, 1.0)
+
+    def cropped(self, rng: np.random.Generator) -> Problem:
+        """Return the same function on a smaller random box around one of its best points.
+
+        On the box as it stands, the centre of some cell may happen to be the optimum, or happen
+        never to come near it: the result would be that of the grid. A face of the box that the
+        optimum lies on stays where it is.
+        """
+        best = np.array(self.best_points[rng.integers(len(self.best_points))])
+        low = self.low + rng.uniform(0, 0.3, self.n_dims) * (best - self.low)
+        high = self.high - rng.uniform(0, 0.3, self.n_dims) * (self.high - best)
+        return replace(self, low=low, high=high, best_points=(tuple(best.tolist()),))
+
+
+def _hartmann(
+    a: list[list[float]], p: list[list[float]]
+) -> Callable[[FloatArray, float], float]:
+    alpha, a_matrix, p_matrix = np.array([1.0, 1.2, 3.0, 3.2]), np.array(a), np.array(p) * 1e-4
+
+    def function(x: FloatArray, z: float) -> float:
+        weights = alpha - 0.1 * (1 - z)
+        return float(weights @ np.exp(-(a_matrix * (x - p_matrix) ** 2).sum(axis=1)))
+
+    return function
+
+
+def _currin_exp(x: FloatArray, z: float) -> float:
+    x1, x2 = x
+    edge = math.exp(-1 / (2 * x2)) if x2 > 0 else 0.0
+    top = 2300 * x1**3 + 1900 * x1**2 + 2092 * x1 + 60
+    bottom = 100 * x1**3 + 500 * x1**2 + 4 * x1 + 20
+    return float((1 - (1 - 0.1 * (1 - z)) * edge) * top / bottom)
+
+
+def _borehole(x: FloatArray, z: float) -> float:
+    r_w, r, t_u, h_u, t_l, h_l, length, k_w = x
+    log_ratio = math.log(r / r_w)
+    friction = 2 * length * t_u / (log_ratio * r_w**2 * k_w) + t_u / t_l
+    flow = t_u * (h_u - h_l) / log_ratio
+    return float(z * 2 * math.pi * flow / (1 + friction) + (1 - z) * 5 * flow / (1.5 + friction))
+
+
+def _branin(x: FloatArray, z: float) -> float:
+    x1, x2 = x
+    b = 5.1 / (4 * math.pi**2) - 0.01 * (1 - z)
+    c = 5 / math.pi - 0.1 * (1 - z)
+    t = 1 / (8 * math.pi) + 0.05 * (1 - z)
+    return float(-((x2 - b * x1**2 + c * x1 - 6) ** 2 + 10 * (1 - t) * math.cos(x1) + 10))
+
+
+def _schwefel(x: FloatArray, z: float) -> float:
+    return float(-418.9829 * len(x) + (x * np.sin(np.sqrt(np.abs(x)))).sum())
+
+
+HARTMANN3 = Problem(
+    name="Hartmann3",
+    low=np.zeros(3),
+    high=np.ones(3),
+    function=_hartmann(
+        [[3, 10, 30], [0.1, 10, 35], [3, 10, 30], [0.1, 10, 35]],
+        [[3689, 1170, 2673], [4699, 4387, 7470], [1091, 8732, 5547], [381, 5743, 8828]],
+    ),
+    best_points=((0.114614, 0.555649, 0.852547),),
+    noise_std=math.sqrt(0.01),
+    cost=lambda z: 0.05 + 0.95 * z**3,
+)
+
+HARTMANN6 = Problem(
+    name="Hartmann6",
+    low=np.zeros(6),
+    high=np.ones(6),
+    function=_hartmann(
+        [
+            [10, 3, 17, 3.5, 1.7, 8],
+            [0.05, 10, 17, 0.1, 8, 14],
+            [3, 3.5, 1.7, 10, 17, 8],
+            [17, 8, 0.05, 10, 0.1, 14],
+        ],
+        [
+            [1312, 1696, 5569, 124, 8283, 5886],
+            [2329, 4135, 8307, 3736, 1004, 9991],
+            [2348, 1451, 3522, 2883, 3047, 6650],
+            [4047, 8828, 8732, 5743, 1091, 381],
+        ],
+    ),
+    best_points=((0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573),),
+    noise_std=math.sqrt(0.05),
+    cost=lambda z: 0.05 + 0.95 * z**3,
+)
+
+CURRIN_EXP = Problem(
+    name="CurrinExp",
+    low=np.zeros(2),
+    high=np.ones(2),
+    function=_currin_exp,
+    best_points=((0.216666, 0.0),),
+    noise_std=math.sqrt(0.05),
+    cost=lambda z: 0.1 + z**2,
+)
+
+BOREHOLE = Problem(
+    name="Borehole",
+    low=np.array([0.05, 100, 63070, 990, 63.1, 700, 1120, 9855], dtype=float),
+    high=np.array([0.15, 50000, 115600, 1110, 116, 820, 1680, 12045], dtype=float),
+    function=_borehole,
+    best_points=((0.15, 100, 115600, 1110, 116, 700, 1120, 12045),),
+    noise_std=math.sqrt(0.01),
+    cost=lambda z: 0.1 + z**1.5,
+)
+
+BRANIN = Problem(
+    name="Branin",
+    low=np.array([-5.0, 0.0]),
+    high=np.array([10.0, 15.0]),
+    function=_branin,
+    best_points=((-math.pi, 12.275), (math.pi, 2.275), (9.42478, 2.475)),
+    noise_std=math.sqrt(0.05),
+    cost=lambda z: 0.05 + z**3,
+)
+
+SCHWEFEL = Problem(
+    name="Schwefel",
+    low=np.zeros(20),
+    high=np.full(20, 500.0),
+    function=_schwefel,
+    best_points=((420.9687,) * 20,),
+    noise_std=math.sqrt(0.1),
+    cost=lambda z: 1.0,
+)
+
+# The five whose fidelity the paper defines.
+MULTI_FIDELITY = (HARTMANN3, HARTMANN6, CURRIN_EXP, BOREHOLE, BRANIN)

@@ -1,0 +1,81 @@
+"""PCTSPruner: ends a trial when it has been evaluated as far as its depth asks for."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import optuna
+from optuna.pruners import BasePruner
+from optuna.trial import FrozenTrial
+
+from optuna_pcts._checks import check_integer
+from optuna_pcts._history import recorded_cell
+
+
+class PCTSPruner(BasePruner):
+    """Ends a trial when it has reached the fidelity that :class:`PCTSSampler` gave it.
+
+    The deeper the cell of a trial, the further it is evaluated. Nothing else is needed: with
+    this pruner the sampler gives each trial a fidelity between ``min_resource / max_resource``
+    and 1, and the usual ``trial.report(value, step)`` and ``trial.should_prune()`` do the rest.
+
+    Steps mean what they mean for Optuna's ``HyperbandPruner``: step s is resource s, and a trial
+    that is to stop at resource r does so at the first report with ``step >= r``.
+
+    Args:
+        max_resource:
+            The step at which a trial is evaluated as a whole: the number of epochs, say.
+        min_resource:
+            The smallest step at which a trial may end.
+
+    Raises:
+        TypeError, ValueError:
+            If an argument is not what it should be. The message names it.
+    """
+
+    def __init__(self, max_resource: int, min_resource: int = 1) -> None:
+        check_integer("max_resource", max_resource)
+        check_integer("min_resource", min_resource)
+        if not 1 <= min_resource <= max_resource:
+            raise ValueError(
+                "`min_resource` must be at least 1 and at most `max_resource`, but got "
+                f"min_resource={min_resource!r} and max_resource={max_resource!r}."
+            )
+        self._max_resource = max_resource
+        self._min_resource = min_resource
+        self._has_warned = False
+
+    @property
+    def max_resource(self) -> int:
+        return self._max_resource
+
+    @property
+    def min_resource(self) -> int:
+        return self._min_resource
+
+    def last_step(self, fidelity: float) -> int:
+        """Return the step at which a trial of a fidelity ends."""
+        # 0.3 of 10 is 3 steps, although 0.3 * 10 may be a little more.
+        step = math.ceil(fidelity * self._max_resource - 1e-9)
+        return min(max(step, self._min_resource), self._max_resource)
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        step = trial.last_step
+        if step is None:
+            return False
+        if step > self._max_resource:
+            self._warn(
+                f"Trial {trial.number} reported step {step}, but `max_resource` is "
+                f"{self._max_resource}. Fidelities are wrong: give the number of steps that a "
+                "whole evaluation has."
+            )
+        cell = recorded_cell(trial)
+        if cell is None or cell.fidelity >= 1:
+            return False
+        return step >= self.last_step(cell.fidelity)
+
+    def _warn(self, message: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(message, stacklevel=4)
