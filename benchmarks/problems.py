@@ -72,9 +72,7 @@ class Problem:
         return replace(self, low=low, high=high, best_points=(tuple(best.tolist()),))
 
 
-def _hartmann(
-    a: list[list[float]], p: list[list[float]]
-) -> Callable[[FloatArray, float], float]:
+def _hartmann(a: list[list[float]], p: list[list[float]]) -> Callable[[FloatArray, float], float]:
     alpha, a_matrix, p_matrix = np.array([1.0, 1.2, 3.0, 3.2]), np.array(a), np.array(p) * 1e-4
 
     def function(x: FloatArray, z: float) -> float:

@@ -9,6 +9,8 @@ from optuna_pcts._cost import PolynomialDecay
 from optuna_pcts._cost import trial_cost
 from optuna_pcts._cost_fit import CostFit
 from optuna_pcts._cost_fit import fit_cost
+from optuna_pcts._fidelity import DepthFidelity
+from optuna_pcts._fidelity import LinearBias
 from optuna_pcts._history import Delay
 from optuna_pcts._history import delays
 from optuna_pcts._policy import DUCB1
@@ -16,6 +18,8 @@ from optuna_pcts._policy import DUCB1Sigma
 from optuna_pcts._policy import DUCBV
 from optuna_pcts._policy import NodeStatistics
 from optuna_pcts._policy import Policy
+from optuna_pcts._pruner import fidelity
+from optuna_pcts._pruner import PCTSPruner
 from optuna_pcts._recommend import recommend
 from optuna_pcts._recommend import Recommendation
 from optuna_pcts._sampler import PCTSSampler
@@ -35,9 +39,12 @@ __all__ = [
     "CostModel",
     "DUCB1Sigma",
     "Delay",
+    "DepthFidelity",
     "ExponentialCost",
+    "LinearBias",
     "LinearGrowth",
     "NodeStatistics",
+    "PCTSPruner",
     "PCTSSampler",
     "Policy",
     "PolynomialDecay",
@@ -46,6 +53,7 @@ __all__ = [
     "SmoothnessModel",
     "UnknownSmoothness",
     "delays",
+    "fidelity",
     "fit_cost",
     "recommend",
     "trial_cost",

@@ -16,6 +16,7 @@ from optuna_pcts._cost import CostModel
 from optuna_pcts._cost import declared_cost
 from optuna_pcts._cost import level_of_trial
 from optuna_pcts._cost import trial_cost
+from optuna_pcts._fidelity import LAST_SHARE
 from optuna_pcts._history import clock
 from optuna_pcts._history import duration
 from optuna_pcts._history import find_trial
@@ -38,6 +39,9 @@ class CostBudget:
     What counts: every finished trial, also failed, pruned and added ones; and every trial in
     flight, with what is known of it (see ``cost``). Without counting those, eight workers would
     each start one more trial on the last second of a budget.
+
+    When a tenth of the budget is left, :class:`PCTSSampler` is told to evaluate what remains at
+    full fidelity, around the best trials.
 
     Example:
 
@@ -90,8 +94,11 @@ class CostBudget:
         self._lock = threading.Lock()  # the threads of `n_jobs` share this object
 
     def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Stop the study if the budget is spent."""
+        """Stop the study if the budget is spent, and have it finish properly just before."""
         spent = self.spent(study)
+        finish = getattr(study.sampler, "finish", None)  # that of PCTSSampler
+        if finish is not None:
+            finish(spent >= (1 - LAST_SHARE) * self.budget)
         if spent >= self.budget:
             _logger.info(f"The budget of {self.budget:g} is spent ({spent:g}): stopping.")
             study.stop()

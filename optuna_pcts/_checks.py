@@ -16,15 +16,17 @@ def check_number(
     low: float = -math.inf,
     high: float = math.inf,
     open_low: bool = True,
+    open_high: bool = True,
 ) -> None:
-    """Refuse what is not a finite number above ``low`` (or at it) and below ``high``."""
+    """Refuse what is not a finite number between two limits, of which each may be included."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"`{name}` must be a number, but got {value!r}.")
     if not (math.isfinite(value) and (low < value or (not open_low and value == low))):
         relation = "greater than" if open_low else "at least"
         raise ValueError(f"`{name}` must be finite and {relation} {low:g}, but got {value!r}.")
-    if not value < high:
-        raise ValueError(f"`{name}` must be less than {high:g}, but got {value!r}.")
+    if not (value < high or (not open_high and value == high)):
+        relation = "less than" if open_high else "at most"
+        raise ValueError(f"`{name}` must be {relation} {high:g}, but got {value!r}.")
 
 
 def check_has_method(name: str, value: Any, method: str, example: str) -> None:

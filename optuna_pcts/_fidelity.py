@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import math
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,15 @@ from optuna_pcts._policy import FloatArray
 
 # zeta and the shift are piecewise linear between these fidelities.
 _KNOTS: FloatArray = np.concatenate([[0.0], 2.0 ** (np.arange(-12, 1) / 2)])
-# Until curves say otherwise, zeta(z) = 1 - z in units of the reward: a value from the very start
-# may be wrong by as much as the best trial is better than the median. With each curve it counts
-# for less, and for nothing from this many on.
-_ENOUGH_CURVES = 8
+# Until curves say otherwise, zeta(z) = 0.3 (1 - z) in units of the reward: a value from the very
+# start is off by a third of what the best trial is better than the median. With each curve this
+# counts for less, and for nothing from so many on.
+_PRIOR_SCALE = 0.3
+_ENOUGH_CURVES = 5
+
+
+# The last part of a study is evaluated at full fidelity, around the best trials.
+LAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,8 @@ class DepthFidelity:
             the best trials so far. The bias is learned from them.
         n_trials:
             Number of trials the study will have, if it is known: the last tenth of them is
-            evaluated at full fidelity, around the best.
+            evaluated at full fidelity, around the best. (:class:`CostBudget` sees to that
+            itself.)
         bias:
             A bound of the bias, zeta(z): a function from a fidelity in [0, 1] to the largest
             difference from the value at full fidelity, in the unit of the objective. It must not
@@ -85,8 +92,9 @@ class DepthFidelity:
     bias: Callable[[float], float] | None = None
 
     def __post_init__(self) -> None:
-        check_number("minimum", self.minimum, low=0.0, high=1.0, open_low=False)
-        check_number("full_share", self.full_share, low=0.0, high=1.0, open_low=False)
+        for name in ("minimum", "full_share"):
+            value = getattr(self, name)
+            check_number(name, value, low=0.0, high=1.0, open_low=False, open_high=False)
         if self.n_trials is not None:
             check_integer("n_trials", self.n_trials)
             if self.n_trials < 1:
@@ -96,7 +104,7 @@ class DepthFidelity:
 
     def is_full(self, number: int) -> bool:
         """Whether a trial is one of those at full fidelity whatever their depth."""
-        if self.n_trials is not None and number >= self.n_trials * 0.9:
+        if self.n_trials is not None and number >= self.n_trials * (1 - LAST_SHARE):
             return True
         return int((number + 1) * self.full_share) > int(number * self.full_share)
 
@@ -166,13 +174,15 @@ class BiasModel:
         self._n_curves: FloatArray = np.zeros_like(_KNOTS)
         self._shift: FloatArray = np.zeros_like(_KNOTS)
         self._square: FloatArray = np.zeros_like(_KNOTS)
+        self._noise = 0.0  # its variance
         if self._given is None and len(seen):
             rows = rows[:, seen]
             shift = np.nanmedian(rows, axis=0)
             square = np.nanmean((rows - shift) ** 2, axis=0)
             # Few curves may differ by chance. Both ends of a difference are noisy.
             square *= np.maximum(1 - np.sqrt(2 / counts[seen]), 0.0)
-            square = np.maximum(square - 2 * _noise_variance(rows, _KNOTS[seen]), 0.0)
+            self._noise = _noise_variance(rows, _KNOTS[seen])
+            square = np.maximum(square - 2 * self._noise, 0.0)
             self._shift = np.interp(_KNOTS, _KNOTS[seen], shift)
             self._square = np.interp(_KNOTS, _KNOTS[seen], square)
             self._n_curves = np.interp(_KNOTS, _KNOTS[seen], counts[seen])
@@ -183,7 +193,7 @@ class BiasModel:
             self._zeta = self._given
             return
         trust = np.minimum(self._n_curves / _ENOUGH_CURVES, 1.0)
-        zeta = trust * np.sqrt(self._square) + (1 - trust) * unit * (1 - _KNOTS)
+        zeta = trust * np.sqrt(self._square) + (1 - trust) * _PRIOR_SCALE * unit * (1 - _KNOTS)
         # Monotone: the bias at z is at least that of any higher fidelity.
         self._zeta = np.maximum.accumulate(zeta[::-1])[::-1]
 
@@ -196,8 +206,13 @@ class BiasModel:
         return np.interp(fidelity, _KNOTS, self._zeta)
 
     def fidelity(self, diameter: float) -> float:
-        """Return the lowest fidelity whose bias is at most a diameter (zeta^-1)."""
-        return float(np.interp(diameter, self._zeta[::-1], _KNOTS[::-1]))
+        """Return the lowest fidelity whose bias is at most a diameter (zeta^-1).
+
+        Or at most the noise, if that is larger: a single value cannot show such a bias, and many
+        cheap values say more than a few dear ones.
+        """
+        allowed = max(diameter, math.sqrt(self._noise))
+        return float(np.interp(allowed, self._zeta[::-1], _KNOTS[::-1]))
 
 
 def _nearest_knot(fidelities: FloatArray) -> NDArray[np.intp]:

@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.storages import BaseStorage
 from optuna.storages import InMemoryStorage
 from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.study import StudyDirection
@@ -139,6 +140,7 @@ class History:
         self._n_seen = 0
         self._open: dict[int, _Progress] = {}
         self._longest_run = _LongestRun()
+        self.is_sized = False  # whether objectives go by the fidelity they are given
         self._failed: set[int] = set()
         self._retried: set[int] = set()
         self._heartbeat_checked: float | None = None
@@ -277,7 +279,9 @@ class History:
         value, fidelity, curve = math.nan, 1.0, None
         if status is Status.TOLD and trial.state != TrialState.FAIL and trial.values:
             value = self._sign * trial.values[0]
-        if trial.intermediate_values or SIZED_KEY in trial.system_attrs:
+        is_sized = SIZED_KEY in trial.system_attrs
+        self.is_sized |= is_sized
+        if trial.intermediate_values or is_sized:
             full_step = (cell and cell.max_resource) or self.full_step
             reported, fidelity, curve = progress(trial, cell, full_step)
             if status is Status.ASKED:
@@ -481,15 +485,18 @@ def progress(
         (step, value) for step, value in trial.intermediate_values.items() if value == value
     )
     if not reports or full_step is None:
-        return math.nan, sized, None
+        # Of a pruned trial, nobody knows how far it went.
+        return math.nan, 0.0 if trial.state == TrialState.PRUNED else sized, None
     steps, values = np.array(reports, dtype=float).T
     reached = np.clip(steps / full_step, 0.0, 1.0)
     if is_complete and sized >= 1:
         below = reached < 1
         curve = np.array([reached[below], values[below]]) if below.any() else None
         return float(values[-1]), 1.0, curve
-    # An objective that sized itself may still be halfway, or have gone further.
-    fidelity = max(sized, reached[-1]) if is_complete else min(sized, reached[-1])
+    # An objective that sized itself may still be halfway, or have gone further. What was pruned
+    # at its last step is not quite a whole evaluation.
+    almost = full_step / (full_step + 1)
+    fidelity = max(sized, reached[-1]) if is_complete else min(sized, reached[-1], almost)
     return float(values[-1]), float(fidelity), None
 
 
@@ -503,6 +510,15 @@ def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:
         attribute["max_resource"] = cell.max_resource
     storage.set_trial_system_attr(trial_id, CELL_KEY, attribute)
     storage.set_trial_user_attr(trial_id, DEPTH_KEY, cell.depth)
+    if cell.max_resource is not None:  # otherwise only if the objective makes use of it
+        storage.set_trial_user_attr(trial_id, FIDELITY_KEY, cell.fidelity)
+
+
+def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: float) -> None:
+    """Store with a trial that its objective goes by the fidelity: its value counts at that."""
+    if SIZED_KEY not in trial.system_attrs:
+        storage.set_trial_system_attr(trial._trial_id, SIZED_KEY, True)
+        storage.set_trial_user_attr(trial._trial_id, FIDELITY_KEY, fidelity)
 
 
 def recorded_cell(trial: FrozenTrial) -> Cell | None:

@@ -1,4 +1,4 @@
-"""PCTSPruner: ends a trial when it has been evaluated as far as its depth asks for."""
+"""Where an objective meets its fidelity: it is ended there, or reads it and goes by it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import warnings
 
 import optuna
 from optuna.pruners import BasePruner
+from optuna.trial import BaseTrial
 from optuna.trial import FrozenTrial
 
 from optuna_pcts._checks import check_integer
+from optuna_pcts._history import record_use_of_fidelity
 from optuna_pcts._history import recorded_cell
 
 
@@ -79,3 +81,48 @@ class PCTSPruner(BasePruner):
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(message, stacklevel=4)
+
+
+def fidelity(trial: BaseTrial) -> float:
+    """Return how far to evaluate a trial, from 0 to 1: for an objective that sizes its own work.
+
+    The value that the objective then returns counts at this fidelity. Read it once at the start,
+    and use that share of the samples, queries, seconds::
+
+        def objective(trial):
+            n_samples = int(100 + fidelity(trial) * 6900)
+            ...
+
+    An objective that reports steps needs none of this, but a :class:`PCTSPruner`.
+
+    Args:
+        trial:
+            The trial that is evaluated. A finished trial tells what fidelity it was given; an
+            ``optuna.trial.FixedTrial`` is always evaluated as a whole.
+
+    Returns:
+        At least ``DepthFidelity.minimum``. It is 1 for trials that the tree did not ask for: the
+        first one, enqueued ones, and all trials of a study with another sampler (with a
+        warning, since its search would take a cheap value for a whole one).
+    """
+    if isinstance(trial, FrozenTrial):
+        cell = recorded_cell(trial)
+        return 1.0 if cell is None else cell.fidelity
+    if not isinstance(trial, optuna.Trial):
+        if isinstance(trial, BaseTrial):
+            return 1.0
+        raise TypeError(f"`trial` must be an Optuna trial, but got {trial!r}.")
+    storage, sampler = trial.study._storage, trial.study.sampler
+    # What the sampler has written is in the storage, and not in this object.
+    frozen = storage.get_trial(trial._trial_id)
+    cell = recorded_cell(frozen)
+    if cell is not None:
+        record_use_of_fidelity(storage, frozen, cell.fidelity)
+        return cell.fidelity
+    if not hasattr(getattr(sampler, "_base_sampler", sampler), "finish"):
+        warnings.warn(
+            f"`fidelity` was read in a study whose sampler is {type(sampler).__name__}. Only "
+            "PCTSSampler chooses fidelities; all trials are evaluated as a whole.",
+            stacklevel=2,
+        )
+    return 1.0

@@ -162,13 +162,17 @@ class PCTSSampler(BaseSampler):
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
-    def finish(self) -> None:
+    def finish(self, finishing: bool = True) -> None:
         """Evaluate at full fidelity from now on, around the best: the study is about to end.
 
-        :class:`CostBudget` calls this when little of the budget is left. Call it yourself, from
+        :class:`CostBudget` calls this when a tenth of the budget is left. Call it yourself, from
         a callback say, if a study ends for another reason that you know beforehand.
+
+        Args:
+            finishing:
+                False to take it back: the study goes on.
         """
-        self._is_finishing = True
+        self._is_finishing = finishing
 
     # ------------------------------------------------------------------ Optuna's hooks
 
@@ -197,13 +201,15 @@ class PCTSSampler(BaseSampler):
             search = self._search_over(search_space, history, trial)
             # An enqueued trial may fix some parameters.
             fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+            has_fidelity = history.is_sized or isinstance(study.pruner, PCTSPruner)
             is_full = self._is_finishing or self._fidelity.is_full(trial.number)
+            around_best = has_fidelity and is_full and self._local_share > 0
             params, cell = search.ask(
                 trial.number,
                 fixed,
                 self._rng(trial),
                 spread=self._spread(trial, history, search),
-                local_share=1.0 if is_full and self._local_share else self._local_share,
+                local_share=1.0 if around_best else self._local_share,
             )
             if cell is None:
                 return params

@@ -49,6 +49,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 import math
+import sys
 from typing import Any
 from typing import NamedTuple
 from typing import Protocol
@@ -697,7 +698,7 @@ class Tree:
             a_little = max(0.5, abs(best) / 1e3)
             low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little
         self._half_low, self._half_unit = low, best - low
-        self._bias.scale(2 * self._half_unit)
+        self._bias.scale(min(2 * self._half_unit, sys.float_info.max))
         if self._prior_std is not None:
             points, values = self.told(below)
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)

@@ -197,7 +197,7 @@ def test_a_fresh_process_says_the_same(tmp_path: Path) -> None:
 
 def test_errors() -> None:
     study = optuna.create_study()
-    with pytest.raises(ValueError, match="completed trial"):
+    with pytest.raises(ValueError, match="a trial that ended"):
         recommend(study)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
     with pytest.raises(ValueError, match=r"`top`.*0"):

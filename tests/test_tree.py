@@ -194,8 +194,8 @@ def test_the_best_is_not_as_bad_as_a_failure_where_most_values_are_the_best() ->
             tree.place(number, [number / 10])
             tree.tell(number, value)
         tree.refresh()
-        assert tree._reward(1.0) == 1.0
-        assert tree._reward(math.nan) == 0.0
+        assert tree._reward(0) == (1.0, 0.0)
+        assert tree._reward(len(values)) == (0.0, 0.0)
 
 
 def test_a_single_value_has_no_diameter() -> None:

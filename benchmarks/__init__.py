@@ -1,0 +1,1 @@
+"""Measures the sampler: how fast it is, and how well it does."""
