@@ -47,14 +47,16 @@ class LocalSearch:
         self._categories = np.array(categories)
         self._slots = np.array(slots)
         self._checkpoint = Checkpoint(_GROWTH)
-        self._fitted_to: Reference | None = None
+        self._fitted_to: tuple[Reference, Reference] | None = None
         self._elite: Elite | None = None
 
     def draw(self, rng: np.random.Generator) -> list[float] | None:
         """Return a point of the cube, or None while there are too few trials to go by."""
         reference = self._tree.reference(self._checkpoint)
-        if reference != self._fitted_to:
-            self._fitted_to = reference
+        # Which values are the best also depends on what their fidelities are worth.
+        fitted_to = (reference, self._tree.learned_from())
+        if fitted_to != self._fitted_to:
+            self._fitted_to = fitted_to
             # A value that may be biased is not among the best unless it is so much better.
             points, values = self._tree.told(reference.below, n_bias=1.0)
             enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)

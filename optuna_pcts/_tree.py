@@ -327,6 +327,13 @@ class Tree:
             below, n_told = n, int(self._nodes.n_ended[0])
         return Reference(below, n_told, self._n_taken_back)
 
+    def learned_from(self) -> Reference:
+        """Return the trials that the scale, the prior and the bias are learned from."""
+        reference = self.reference(self._checkpoint)
+        if reference != self._learned_from:
+            self.refresh()
+        return reference
+
     def told(self, below: int, n_bias: float = 0.0) -> tuple[FloatArray, FloatArray]:
         """Return the points (a row each) and values of the ended trials below a number.
 
@@ -343,7 +350,6 @@ class Tree:
 
     def fidelity(self, depth: int) -> float:
         """Return the fidelity z_h of a depth: the lowest whose bias is within the diameter."""
-        self.refresh()
         return self._bias.fidelity(float(self._diameter(depth)) * 2 * self._half_unit)
 
     def _diameter(self, depth: Any) -> Any:
