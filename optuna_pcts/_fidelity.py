@@ -27,7 +27,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
@@ -71,11 +70,11 @@ class DepthFidelity:
 
     Args:
         minimum:
-            The lowest fidelity to be used. With :class:`PCTSPruner`, its ``min_resource`` is a
-            lower limit, too.
+            The lowest fidelity to be used. By default that of ``min_resource`` where there is a
+            :class:`PCTSPruner`, which is a lower limit in any case, and otherwise 0.05.
         full_share:
-            Share of the trials that are evaluated at full fidelity whatever their depth, around
-            the best trials so far. The bias is learned from them.
+            Share of the trials that are evaluated at full fidelity whatever their depth. With
+            their curves the bias is learned, and from them the recommendation is chosen.
         n_trials:
             Number of trials the study will have, if it is known: the last tenth of them is
             evaluated at full fidelity, around the best. (:class:`CostBudget` sees to that
@@ -86,15 +85,15 @@ class DepthFidelity:
             increase. By default it is learned.
     """
 
-    minimum: float = 0.05
+    minimum: float | None = None
     full_share: float = 0.1
     n_trials: int | None = None
     bias: Callable[[float], float] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("minimum", "full_share"):
-            value = getattr(self, name)
-            check_number(name, value, low=0.0, high=1.0, open_low=False, open_high=False)
+        for name, value in (("minimum", self.minimum), ("full_share", self.full_share)):
+            if value is not None:
+                check_number(name, value, low=0.0, high=1.0, open_low=False, open_high=False)
         if self.n_trials is not None:
             check_integer("n_trials", self.n_trials)
             if self.n_trials < 1:
@@ -102,10 +101,14 @@ class DepthFidelity:
         if self.bias is not None:
             checked_bias(self.bias)
 
+    def is_last(self, number: int) -> bool:
+        """Whether a trial is one of the last of the study."""
+        return self.n_trials is not None and number >= self.n_trials * (1 - LAST_SHARE)
+
     def is_full(self, number: int) -> bool:
         """Whether a trial is one of those at full fidelity whatever their depth."""
-        if self.n_trials is not None and number >= self.n_trials * (1 - LAST_SHARE):
-            return True
+        if self.full_share and self.bias is None and number < _ENOUGH_CURVES:
+            return True  # the first curves, from all over the space
         return int((number + 1) * self.full_share) > int(number * self.full_share)
 
 
@@ -132,67 +135,72 @@ class BiasModel:
 
     def __init__(self, bias: Callable[[float], float] | None = None) -> None:
         self._given = None if bias is None else checked_bias(bias)
-        self._rows: list[FloatArray] = []  # full value - value, at the knots
-        self._numbers: list[int] = []  # of their trials
+        self._rows: dict[int, FloatArray] = {}  # by trial number: its values at the knots
         self.learn(0)
         self.scale(1.0)
 
-    def observe(self, number: int, curve: FloatArray, value: float) -> None:
-        """Learn the curve of a trial that was evaluated to its end.
+    def observe(self, number: int, curve: FloatArray) -> None:
+        """Learn the curve of a trial that has ended.
 
         Args:
             number:
                 Trial number.
             curve:
-                Its fidelities below 1 in the first row, ascending, and its values there.
-            value:
-                Its value at full fidelity.
+                Its fidelities in the first row, ascending, and its values there in the second.
         """
         fidelities, values = curve
-        row = np.full(len(_KNOTS), np.nan)
-        row[_nearest_knot(fidelities)] = value - values  # of several, the last
-        row[-1] = 0.0
-        self._numbers.append(number)
-        self._rows.append(row)
+        row = np.interp(_KNOTS, fidelities, values, left=np.nan, right=np.nan)
+        if np.count_nonzero(~np.isnan(row)) > 1:
+            self._rows[number] = row
 
     def forget(self, number: int) -> None:
         """Take back what was learned from a trial."""
-        if number in self._numbers:
-            i = self._numbers.index(number)
-            del self._numbers[i], self._rows[i]
-
-    @property
-    def has_curves(self) -> bool:
-        return bool(self._rows)
+        self._rows.pop(number, None)
 
     def learn(self, below: int) -> None:
-        """Take the shift and the bias from the curves of the trials below a number."""
-        chosen = sorted((n, i) for i, n in enumerate(self._numbers) if n < below)
-        rows = np.array([self._rows[i] for _, i in chosen]).reshape(-1, len(_KNOTS))
-        counts = np.count_nonzero(~np.isnan(rows), axis=0)
-        seen = np.flatnonzero(counts)
-        self._n_curves: FloatArray = np.zeros_like(_KNOTS)
+        """Take the shift and the bias from the curves of the trials below a number.
+
+        From the highest fidelity down: what a curve says about a fidelity is how far its own end
+        is from there, and what is known about its end.
+        """
         self._shift: FloatArray = np.zeros_like(_KNOTS)
         self._square: FloatArray = np.zeros_like(_KNOTS)
         self._noise = 0.0  # its variance
-        if self._given is None and len(seen):
-            rows = rows[:, seen]
-            shift = np.nanmedian(rows, axis=0)
-            square = np.nanmean((rows - shift) ** 2, axis=0)
-            # Few curves may differ by chance. Both ends of a difference are noisy.
-            square *= np.maximum(1 - np.sqrt(2 / counts[seen]), 0.0)
-            self._noise = _noise_variance(rows, _KNOTS[seen])
-            square = np.maximum(square - 2 * self._noise, 0.0)
-            self._shift = np.interp(_KNOTS, _KNOTS[seen], shift)
-            self._square = np.interp(_KNOTS, _KNOTS[seen], square)
-            self._n_curves = np.interp(_KNOTS, _KNOTS[seen], counts[seen])
+        numbers = sorted(n for n in self._rows if n < below) if self._given is None else []
+        self._n_whole = 0
+        if not numbers:
+            return
+        rows = np.array([self._rows[n] for n in numbers])
+        known = ~np.isnan(rows)
+        last = len(_KNOTS) - 1 - np.argmax(known[:, ::-1], axis=1)
+        end = rows[np.arange(len(rows)), last]
+        self._n_whole = int(np.count_nonzero(last == len(_KNOTS) - 1))
+        self._noise = _noise_variance(rows)
+        seen = [len(_KNOTS) - 1]
+        for k in range(len(_KNOTS) - 2, -1, -1):
+            on_the_way = known[:, k] & (last > k)
+            n = np.count_nonzero(on_the_way)
+            if not n:
+                continue
+            seen.insert(0, k)
+            ends_at = last[on_the_way]
+            missing = end[on_the_way] + self._shift[ends_at] - rows[on_the_way, k]
+            self._shift[k] = np.median(missing)
+            # What is off so far is likely to be off further on, in the same direction.
+            off = np.abs(missing - self._shift[k]) + np.sqrt(self._square[ends_at])
+            square = float(np.mean(off**2))
+            # Both ends of a difference are noisy. Few curves may differ by chance.
+            by_chance = square * math.sqrt(2 / n)
+            self._square[k] = max(square - by_chance - 2 * self._noise, 0.0)
+        self._shift = np.interp(_KNOTS, _KNOTS[seen], self._shift[seen])
+        self._square = np.interp(_KNOTS, _KNOTS[seen], self._square[seen])
 
     def scale(self, unit: float) -> None:
         """Set zeta, given the size of one reward: the prior and what was learned."""
         if self._given is not None:
             self._zeta = self._given
             return
-        trust = np.minimum(self._n_curves / _ENOUGH_CURVES, 1.0)
+        trust = min(self._n_whole / _ENOUGH_CURVES, 1.0)
         zeta = trust * np.sqrt(self._square) + (1 - trust) * _PRIOR_SCALE * unit * (1 - _KNOTS)
         # Monotone: the bias at z is at least that of any higher fidelity.
         self._zeta = np.maximum.accumulate(zeta[::-1])[::-1]
@@ -215,21 +223,15 @@ class BiasModel:
         return float(np.interp(allowed, self._zeta[::-1], _KNOTS[::-1]))
 
 
-def _nearest_knot(fidelities: FloatArray) -> NDArray[np.intp]:
-    """Return the knot nearest to each fidelity, but neither of the two ends."""
-    middle = np.sqrt(_KNOTS[1:-2] * _KNOTS[2:-1])
-    return 1 + np.searchsorted(middle, fidelities)
-
-
-def _noise_variance(rows: FloatArray, knots: FloatArray) -> float:
+def _noise_variance(rows: FloatArray) -> float:
     """Return the variance of the noise: of what a straight line does not explain."""
-    variances = [0.0]
-    for k in range(1, len(knots) - 1):
-        a, b, c = knots[k - 1 : k + 2]
+    variances = []
+    for k in range(1, len(_KNOTS) - 1):
+        a, b, c = _KNOTS[k - 1 : k + 2]
         w = (c - b) / (c - a)
         off = rows[:, k] - w * rows[:, k - 1] - (1 - w) * rows[:, k + 1]
         off = off[~np.isnan(off)]
-        if len(off) >= 5:
+        if len(off) >= _ENOUGH_CURVES:
             variances.append(float(np.mean(off**2)) / (1 + w**2 + (1 - w) ** 2))
-    # Elsewhere the curves are curved.
-    return min(variances[1:], default=0.0)
+    # The smallest: elsewhere the curves are curved.
+    return min(variances, default=0.0)

@@ -107,7 +107,7 @@ class Feedback:
     value: float
     cell: Cell | None  # None if the tree did not ask
     fidelity: float = 1.0  # of the value
-    curve: FloatArray | None = None  # fidelities below 1 and values, of a whole evaluation
+    curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
 
 
 @dataclass(frozen=True)
@@ -476,7 +476,7 @@ def progress(
     Returns:
         The last report that is a number (NaN if there is none, or if nobody can know what
         fidelity it has); the fidelity of that report, or of the trial's value once it has ended;
-        and, of a trial that was evaluated as a whole, the fidelities and values on the way.
+        and the fidelities and values on the way of a trial that has ended.
     """
     is_complete = trial.state == TrialState.COMPLETE
     is_sized = SIZED_KEY in trial.system_attrs and cell is not None
@@ -489,15 +489,15 @@ def progress(
         return math.nan, 0.0 if trial.state == TrialState.PRUNED else sized, None
     steps, values = np.array(reports, dtype=float).T
     reached = np.clip(steps / full_step, 0.0, 1.0)
+    # What was not completed is not quite a whole evaluation, even at its last step.
+    reached = np.minimum(reached, full_step / (full_step + 1))
     if is_complete and sized >= 1:
-        below = reached < 1
-        curve = np.array([reached[below], values[below]]) if below.any() else None
+        curve = np.array([[*reached, 1.0], [*values, trial.values[0]]])
         return float(values[-1]), 1.0, curve
-    # An objective that sized itself may still be halfway, or have gone further. What was pruned
-    # at its last step is not quite a whole evaluation.
-    almost = full_step / (full_step + 1)
-    fidelity = max(sized, reached[-1]) if is_complete else min(sized, reached[-1], almost)
-    return float(values[-1]), float(fidelity), None
+    # An objective that sized itself may still be halfway, or have gone further.
+    fidelity = max(sized, reached[-1]) if is_complete else min(sized, reached[-1])
+    has_curve = trial.state == TrialState.PRUNED and sized >= 1
+    return float(values[-1]), float(fidelity), np.array([reached, values]) if has_curve else None
 
 
 def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:

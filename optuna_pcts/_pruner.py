@@ -113,6 +113,7 @@ def fidelity(trial: BaseTrial) -> float:
             return 1.0
         raise TypeError(f"`trial` must be an Optuna trial, but got {trial!r}.")
     storage, sampler = trial.study._storage, trial.study.sampler
+    trial.relative_params  # noqa: B018  (Optuna samples when the first parameter is asked for)
     # What the sampler has written is in the storage, and not in this object.
     frozen = storage.get_trial(trial._trial_id)
     cell = recorded_cell(frozen)

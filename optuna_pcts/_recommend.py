@@ -155,7 +155,7 @@ def _at_full_fidelity(
     model = BiasModel()
     for t in trials:
         if t.curve is not None:
-            model.observe(t.number, t.curve, t.value)
+            model.observe(t.number, t.curve)
     model.learn(trials[-1].number + 1)
     values = values + np.where(fidelity < 1, model.shift(fidelity), 0.0)
     model.scale(float(values.max() - np.median(values)))

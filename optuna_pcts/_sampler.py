@@ -31,6 +31,7 @@ from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import record
+from optuna_pcts._history import recorded_cell
 from optuna_pcts._history import Status
 from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import DUCBV
@@ -202,18 +203,22 @@ class PCTSSampler(BaseSampler):
             # An enqueued trial may fix some parameters.
             fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
             has_fidelity = history.is_sized or isinstance(study.pruner, PCTSPruner)
-            is_full = self._is_finishing or self._fidelity.is_full(trial.number)
-            around_best = has_fidelity and is_full and self._local_share > 0
+            is_last = has_fidelity and (self._is_finishing or self._fidelity.is_last(trial.number))
+            is_full = is_last or self._fidelity.is_full(trial.number)
             params, cell = search.ask(
                 trial.number,
                 fixed,
                 self._rng(trial),
                 spread=self._spread(trial, history, search),
-                local_share=1.0 if around_best else self._local_share,
+                local_share=1.0 if is_last and self._local_share else self._local_share,
             )
             if cell is None:
                 return params
-            z = 1.0 if is_full or fixed else search.fidelity(cell.depth)
+            if fixed:
+                retried = recorded_cell(trial)
+                z = 1.0 if retried is None else retried.fidelity
+            else:
+                z = 1.0 if is_full else search.fidelity(cell.depth)
         record(study, trial, self._with_fidelity(cell, z, study.pruner))
         return params
 
@@ -361,10 +366,10 @@ class PCTSSampler(BaseSampler):
 
     def _with_fidelity(self, cell: Cell, fidelity: float, pruner: BasePruner) -> Cell:
         """Return a cell with the fidelity it is to be evaluated at, as far as it can be."""
-        fidelity = max(fidelity, self._fidelity.minimum)
+        minimum = self._fidelity.minimum
         if not isinstance(pruner, PCTSPruner):
-            return replace(cell, fidelity=fidelity)
-        fidelity = pruner.last_step(fidelity) / pruner.max_resource
+            return replace(cell, fidelity=max(fidelity, 0.05 if minimum is None else minimum))
+        fidelity = pruner.last_step(max(fidelity, minimum or 0.0)) / pruner.max_resource
         return replace(cell, fidelity=fidelity, max_resource=pruner.max_resource)
 
     # ------------------------------------------------------------------ errors and warnings

@@ -482,7 +482,7 @@ class Tree:
             ended:
                 Whether that was all: a trial that still runs may tell more.
             curve:
-                Its fidelities below 1, and its values there, if it ended at full fidelity.
+                The fidelities that it has passed, ascending, and its values there.
         """
         trials = self._trials
         self._take_back(number)
@@ -491,7 +491,7 @@ class Tree:
         trials.told[number] = True
         trials.ended[number] = ended
         if curve is not None and math.isfinite(value):
-            self._bias.observe(number, curve, value)
+            self._bias.observe(number, curve)
         self._count_told(number, 1)
 
     def remove(self, number: int) -> None:
