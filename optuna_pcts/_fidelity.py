@@ -27,6 +27,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
@@ -41,6 +42,9 @@ _KNOTS: FloatArray = np.concatenate([[0.0], 2.0 ** (np.arange(-12, 1) / 2)])
 _PRIOR_SCALE = 0.3
 _ENOUGH_CURVES = 5
 
+
+# Of a square of a standard normal variable.
+_CHI_SQUARE_MEDIAN = 0.455
 
 # The last part of a study is evaluated at full fidelity, around the best trials.
 LAST_SHARE = 0.1
@@ -135,9 +139,10 @@ class BiasModel:
 
     def __init__(self, bias: Callable[[float], float] | None = None) -> None:
         self._given = None if bias is None else checked_bias(bias)
-        self._rows: dict[int, FloatArray] = {}  # by trial number: its values at the knots
+        # By trial number: its values at the knots, and the variance of their noise.
+        self._curves: dict[int, tuple[FloatArray, float]] = {}
         self.learn(0)
-        self.scale(1.0)
+        self.scale(0.0, 1.0)
 
     def observe(self, number: int, curve: FloatArray) -> None:
         """Learn the curve of a trial that has ended.
@@ -151,59 +156,79 @@ class BiasModel:
         fidelities, values = curve
         row = np.interp(_KNOTS, fidelities, values, left=np.nan, right=np.nan)
         if np.count_nonzero(~np.isnan(row)) > 1:
-            self._rows[number] = row
+            self._curves[number] = (row, _noise_variance(fidelities, values))
 
     def forget(self, number: int) -> None:
         """Take back what was learned from a trial."""
-        self._rows.pop(number, None)
+        self._curves.pop(number, None)
 
     def learn(self, below: int) -> None:
-        """Take the shift and the bias from the curves of the trials below a number.
+        """Take the shift from the curves of the trials below a number.
 
         From the highest fidelity down: what a curve says about a fidelity is how far its own end
         is from there, and what is known about its end.
         """
-        self._shift: FloatArray = np.zeros_like(_KNOTS)
-        self._square: FloatArray = np.zeros_like(_KNOTS)
-        self._noise = 0.0  # its variance
-        numbers = sorted(n for n in self._rows if n < below) if self._given is None else []
-        self._n_whole = 0
-        if not numbers:
-            return
-        rows = np.array([self._rows[n] for n in numbers])
+        numbers = sorted(n for n in self._curves if n < below and self._given is None)
+        rows = np.array([self._curves[n][0] for n in numbers]).reshape(-1, len(_KNOTS))
+        noise = [self._curves[n][1] for n in numbers if not math.isnan(self._curves[n][1])]
+        self._noise = sum(noise) / len(noise) if noise else 0.0  # its variance
         known = ~np.isnan(rows)
-        last = len(_KNOTS) - 1 - np.argmax(known[:, ::-1], axis=1)
-        end = rows[np.arange(len(rows)), last]
-        self._n_whole = int(np.count_nonzero(last == len(_KNOTS) - 1))
-        self._noise = _noise_variance(rows)
-        seen = [len(_KNOTS) - 1]
-        for k in range(len(_KNOTS) - 2, -1, -1):
-            on_the_way = known[:, k] & (last > k)
-            n = np.count_nonzero(on_the_way)
-            if not n:
-                continue
-            seen.insert(0, k)
-            ends_at = last[on_the_way]
-            missing = end[on_the_way] + self._shift[ends_at] - rows[on_the_way, k]
-            self._shift[k] = np.median(missing)
-            # What is off so far is likely to be off further on, in the same direction.
-            off = np.abs(missing - self._shift[k]) + np.sqrt(self._square[ends_at])
-            square = float(np.mean(off**2))
-            # Both ends of a difference are noisy. Few curves may differ by chance.
-            by_chance = square * math.sqrt(2 / n)
-            self._square[k] = max(square - by_chance - 2 * self._noise, 0.0)
-        self._shift = np.interp(_KNOTS, _KNOTS[seen], self._shift[seen])
-        self._square = np.interp(_KNOTS, _KNOTS[seen], self._square[seen])
+        self._rows = rows
+        self._last = len(_KNOTS) - 1 - np.argmax(known[:, ::-1], axis=1)
+        self._end = rows[np.arange(len(rows)), self._last]
+        self._passed = known & (np.arange(len(_KNOTS)) < self._last[:, None])
+        self._shift: FloatArray = np.zeros_like(_KNOTS)
+        for k in self._seen()[::-1]:
+            at = self._passed[:, k]
+            ends = self._end[at] + self._shift[self._last[at]]
+            self._shift[k] = np.median(ends - rows[at, k])
+        self._shift = self._between(self._shift)
 
-    def scale(self, unit: float) -> None:
-        """Set zeta, given the size of one reward: the prior and what was learned."""
+    def scale(self, low: float, unit: float) -> None:
+        """Take zeta from the curves, given the scale of the rewards.
+
+        Args:
+            low:
+                The value of reward 0. What is worse has the same reward, so that it does not
+                matter how biased it is.
+            unit:
+                The size of one reward.
+        """
         if self._given is not None:
             self._zeta = self._given
             return
-        trust = min(self._n_whole / _ENOUGH_CURVES, 1.0)
-        zeta = trust * np.sqrt(self._square) + (1 - trust) * _PRIOR_SCALE * unit * (1 - _KNOTS)
+        rms = np.zeros_like(_KNOTS)
+        for k in self._seen()[::-1]:
+            at = self._passed[:, k]
+            last = self._last[at]
+            expected = np.maximum(self._rows[at, k] + self._shift[k], low)
+            off = np.maximum(self._end[at] + self._shift[last], low) - expected
+            square = 0.0
+            for knot in np.unique(last):
+                group = off[last == knot]
+                # Few curves may differ by chance. Both ends of a difference are noisy, the one
+                # between two reports with two thirds of the variance on average.
+                so_far = np.mean(group**2) * max(1 - math.sqrt(2 / len(group)), 0.0)
+                so_far = math.sqrt(max(so_far - 5 / 3 * self._noise, 0.0))
+                # What is off so far is likely to be off further on, in the same direction.
+                square += (so_far + rms[knot]) ** 2 * len(group) / len(off)
+            rms[k] = math.sqrt(square)
+        n_whole = np.count_nonzero(self._last == len(_KNOTS) - 1)
+        trust = min(n_whole / _ENOUGH_CURVES, 1.0)
+        prior = _PRIOR_SCALE * unit * (1 - _KNOTS)
+        zeta = trust * self._between(rms) + (1 - trust) * prior
         # Monotone: the bias at z is at least that of any higher fidelity.
         self._zeta = np.maximum.accumulate(zeta[::-1])[::-1]
+
+    def _seen(self) -> NDArray[np.intp]:
+        """Return the knots that some curve has passed."""
+        return np.flatnonzero(self._passed.any(axis=0))
+
+    def _between(self, at_knots: FloatArray) -> FloatArray:
+        """Fill in the knots that no curve has passed."""
+        seen = np.append(self._seen(), len(_KNOTS) - 1)
+        filled: FloatArray = np.interp(_KNOTS, _KNOTS[seen], at_knots[seen])
+        return filled
 
     def shift(self, fidelity: FloatArray | float) -> Any:
         """Return what to add to a value to expect the one at full fidelity."""
@@ -223,15 +248,14 @@ class BiasModel:
         return float(np.interp(allowed, self._zeta[::-1], _KNOTS[::-1]))
 
 
-def _noise_variance(rows: FloatArray) -> float:
-    """Return the variance of the noise: of what a straight line does not explain."""
-    variances = []
-    for k in range(1, len(_KNOTS) - 1):
-        a, b, c = _KNOTS[k - 1 : k + 2]
-        w = (c - b) / (c - a)
-        off = rows[:, k] - w * rows[:, k - 1] - (1 - w) * rows[:, k + 1]
-        off = off[~np.isnan(off)]
-        if len(off) >= _ENOUGH_CURVES:
-            variances.append(float(np.mean(off**2)) / (1 + w**2 + (1 - w) ** 2))
-    # The smallest: elsewhere the curves are curved.
-    return min(variances, default=0.0)
+def _noise_variance(fidelities: FloatArray, values: FloatArray) -> float:
+    """Return the variance of a curve's noise: of what lies off the line between two neighbours.
+
+    The median, because a curve that falls steeply at its start is not noisy there.
+    """
+    if len(values) < 3:
+        return math.nan
+    steps = np.diff(fidelities)
+    w = steps[1:] / np.maximum(steps[1:] + steps[:-1], 1e-300)
+    off = values[1:-1] - w * values[:-2] - (1 - w) * values[2:]
+    return float(np.median(off**2 / (1 + w**2 + (1 - w) ** 2))) / _CHI_SQUARE_MEDIAN

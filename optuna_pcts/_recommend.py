@@ -158,7 +158,8 @@ def _at_full_fidelity(
             model.observe(t.number, t.curve)
     model.learn(trials[-1].number + 1)
     values = values + np.where(fidelity < 1, model.shift(fidelity), 0.0)
-    model.scale(float(values.max() - np.median(values)))
+    low = float(np.median(values))
+    model.scale(low, float(values.max()) - low)
     return values, np.where(fidelity < 1, model.zeta(fidelity), 0.0)
 
 

@@ -704,7 +704,8 @@ class Tree:
             a_little = max(0.5, abs(best) / 1e3)
             low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little
         self._half_low, self._half_unit = low, best - low
-        self._bias.scale(min(2 * self._half_unit, sys.float_info.max))
+        largest = sys.float_info.max
+        self._bias.scale(min(max(2 * low, -largest), largest), min(2 * self._half_unit, largest))
         if self._prior_std is not None:
             points, values = self.told(below)
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)

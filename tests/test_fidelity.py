@@ -440,7 +440,7 @@ def curves(n: int, seed: int = 0, noise: float = 0.0) -> BiasModel:
         values = rng.normal() - (3 + rng.normal()) * (1 - z) + noise * rng.normal(size=STEPS)
         model.observe(number, np.array([z, values]))
     model.learn(n)
-    model.scale(10.0)
+    model.scale(-99.0, 10.0)
     return model
 
 
@@ -477,7 +477,7 @@ def test_curves_that_stop_halfway_count_for_what_they_show() -> None:
         values = rng.normal() - (3 + rng.normal()) * (1 - z)
         model.observe(number, np.array([z[:end], values[:end]]))
     model.learn(300)
-    model.scale(1.0)
+    model.scale(-99.0, 1.0)
     assert model.shift(0.1) == pytest.approx(2.7, abs=0.4)
     assert model.zeta(0.1) == pytest.approx(0.9, abs=0.4)
 
@@ -488,7 +488,7 @@ def test_what_was_observed_can_be_taken_back() -> None:
         model.forget(number)
     model.forget(99)
     model.learn(30)
-    model.scale(10.0)
+    model.scale(-99.0, 10.0)
     assert model.shift(0.1) == 0
 
 
