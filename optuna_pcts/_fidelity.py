@@ -43,7 +43,9 @@ _PRIOR_SCALE = 0.3
 _ENOUGH_CURVES = 5
 
 
-# Of a square of a standard normal variable.
+# So many reports are smoothed. Fewer are taken as they are.
+_ENOUGH_REPORTS = 8
+# Of the square of a standard normal variable.
 _CHI_SQUARE_MEDIAN = 0.455
 
 # The last part of a study is evaluated at full fidelity, around the best trials.
@@ -139,8 +141,7 @@ class BiasModel:
 
     def __init__(self, bias: Callable[[float], float] | None = None) -> None:
         self._given = None if bias is None else checked_bias(bias)
-        # By trial number: its values at the knots, and the variance of their noise.
-        self._curves: dict[int, tuple[FloatArray, float]] = {}
+        self._curves: dict[int, _Smooth] = {}  # by trial number
         self.learn(0)
         self.scale(0.0, 1.0)
 
@@ -153,10 +154,9 @@ class BiasModel:
             curve:
                 Its fidelities in the first row, ascending, and its values there in the second.
         """
-        fidelities, values = curve
-        row = np.interp(_KNOTS, fidelities, values, left=np.nan, right=np.nan)
-        if np.count_nonzero(~np.isnan(row)) > 1:
-            self._curves[number] = (row, _noise_variance(fidelities, values))
+        smooth = _Smooth(*curve)
+        if np.count_nonzero(~np.isnan(smooth.row)) > 1:
+            self._curves[number] = smooth
 
     def forget(self, number: int) -> None:
         """Take back what was learned from a trial."""
@@ -169,9 +169,11 @@ class BiasModel:
         is from there, and what is known about its end.
         """
         numbers = sorted(n for n in self._curves if n < below and self._given is None)
-        rows = np.array([self._curves[n][0] for n in numbers]).reshape(-1, len(_KNOTS))
-        noise = [self._curves[n][1] for n in numbers if not math.isnan(self._curves[n][1])]
-        self._noise = sum(noise) / len(noise) if noise else 0.0  # its variance
+        curves = [self._curves[n] for n in numbers]
+        rows = np.array([c.row for c in curves]).reshape(-1, len(_KNOTS))
+        noise = [c.noise for c in curves if not math.isnan(c.noise)]
+        variance = sum(noise) / len(noise) if noise else 0.0
+        self._noise = variance * np.array([c.factor for c in curves]).reshape(-1, len(_KNOTS))
         known = ~np.isnan(rows)
         self._rows = rows
         self._last = len(_KNOTS) - 1 - np.argmax(known[:, ::-1], axis=1)
@@ -184,7 +186,7 @@ class BiasModel:
             self._shift[k] = np.median(ends - rows[at, k])
         self._shift = self._between(self._shift)
 
-    def scale(self, low: float, unit: float) -> None:
+    def scale(self, low: float, unit: float, doubt: float = -1.0) -> None:
         """Take zeta from the curves, given the scale of the rewards.
 
         Args:
@@ -193,6 +195,9 @@ class BiasModel:
                 matter how biased it is.
             unit:
                 The size of one reward.
+            doubt:
+                How many standard errors more than measured. The search takes less: cheap values
+                soon show whether it was wrong.
         """
         if self._given is not None:
             self._zeta = self._given
@@ -206,10 +211,9 @@ class BiasModel:
             square = 0.0
             for knot in np.unique(last):
                 group = off[last == knot]
-                # Few curves may differ by chance. Both ends of a difference are noisy, the one
-                # between two reports with two thirds of the variance on average.
-                so_far = np.mean(group**2) * max(1 - math.sqrt(2 / len(group)), 0.0)
-                so_far = math.sqrt(max(so_far - 5 / 3 * self._noise, 0.0))
+                noise = float(np.mean(self._noise[at, k][last == knot]))
+                so_far = np.mean(group**2) * (1 + doubt * math.sqrt(2 / len(group))) - noise
+                so_far = math.sqrt(max(so_far, 0.0))
                 # What is off so far is likely to be off further on, in the same direction.
                 square += (so_far + rms[knot]) ** 2 * len(group) / len(off)
             rms[k] = math.sqrt(square)
@@ -239,23 +243,50 @@ class BiasModel:
         return np.interp(fidelity, _KNOTS, self._zeta)
 
     def fidelity(self, diameter: float) -> float:
-        """Return the lowest fidelity whose bias is at most a diameter (zeta^-1).
-
-        Or at most the noise, if that is larger: a single value cannot show such a bias, and many
-        cheap values say more than a few dear ones.
-        """
-        allowed = max(diameter, math.sqrt(self._noise))
-        return float(np.interp(allowed, self._zeta[::-1], _KNOTS[::-1]))
+        """Return the lowest fidelity whose bias is at most a diameter (zeta^-1)."""
+        return float(np.interp(diameter, self._zeta[::-1], _KNOTS[::-1]))
 
 
-def _noise_variance(fidelities: FloatArray, values: FloatArray) -> float:
-    """Return the variance of a curve's noise: of what lies off the line between two neighbours.
+class _Smooth:
+    """A curve without most of its noise.
 
-    The median, because a curve that falls steeply at its start is not noisy there.
+    A cubic polynomial of log z is fitted to its reports, if there are enough of them; that is
+    flexible enough for whatever falls like a power of z, or exponentially.
+
+    Attributes:
+        row:
+            Its values at the knots; NaN at those that it has not passed.
+        noise:
+            Variance of the noise of a report: of what lies off the line between its neighbours.
+            The median, because a curve that falls steeply at its start is not noisy there. NaN
+            if there are too few reports.
+        factor:
+            Variance of the noise of the difference between its end and each knot, in units of
+            ``noise``.
     """
-    if len(values) < 3:
-        return math.nan
-    steps = np.diff(fidelities)
-    w = steps[1:] / np.maximum(steps[1:] + steps[:-1], 1e-300)
-    off = values[1:-1] - w * values[:-2] - (1 - w) * values[2:]
-    return float(np.median(off**2 / (1 + w**2 + (1 - w) ** 2))) / _CHI_SQUARE_MEDIAN
+
+    def __init__(self, fidelities: FloatArray, values: FloatArray) -> None:
+        n = len(values)
+        inside = (_KNOTS >= fidelities[0]) & (_KNOTS <= fidelities[-1])
+        knots = _KNOTS[inside]
+        self.row: FloatArray = np.full(len(_KNOTS), np.nan)
+        self.factor: FloatArray = np.full(len(_KNOTS), 2.0)
+        self.noise = math.nan
+        if n >= _ENOUGH_REPORTS and len(knots):
+            weights = _powers(knots) @ np.linalg.pinv(_powers(fidelities))
+        else:
+            # Linear between two reports: with their values 0 and 1, the weight of each.
+            weights = np.array([np.interp(knots, fidelities, one) for one in np.eye(n)]).T
+        self.row[inside] = weights @ values
+        if len(knots):
+            self.factor[inside] = ((weights[-1] - weights) ** 2).sum(axis=1)
+        if n >= 3:
+            steps = np.diff(fidelities)
+            w = steps[1:] / np.maximum(steps[1:] + steps[:-1], 1e-300)
+            off = values[1:-1] - w * values[:-2] - (1 - w) * values[2:]
+            squares = off**2 / (1 + w**2 + (1 - w) ** 2)
+            self.noise = float(np.median(squares)) / _CHI_SQUARE_MEDIAN
+
+
+def _powers(fidelities: FloatArray) -> FloatArray:
+    return np.vander(np.log(np.maximum(fidelities, _KNOTS[1] / 2)), 4)

@@ -159,7 +159,7 @@ def _at_full_fidelity(
     model.learn(trials[-1].number + 1)
     values = values + np.where(fidelity < 1, model.shift(fidelity), 0.0)
     low = float(np.median(values))
-    model.scale(low, float(values.max()) - low)
+    model.scale(low, float(values.max()) - low, doubt=1.0)
     return values, np.where(fidelity < 1, model.zeta(fidelity), 0.0)
 
 
