@@ -94,7 +94,7 @@ def summary(results: list[Result], args: argparse.Namespace) -> list[str]:
                 f"{statistics.median(c):.3g} ({min(c):.2g} - {max(c):.2g})" for c in recommended.T
             ]
             best = statistics.median(r[3][-1][1] for r in rows)
-            counts = [f"{statistics.median(r[i] for r in rows):.0f}" for i in (4, 5)]
+            counts = [f"{np.median([r[i] for r in rows]):.0f}" for i in (4, 5)]
             name = problem.name if method == WITH else ""
             lines += ["| " + " | ".join([name, method, *cells, f"{best:.3g}", *counts]) + " |"]
     lines += [""]

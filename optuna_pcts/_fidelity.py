@@ -267,7 +267,7 @@ class _Smooth:
 
     def __init__(self, fidelities: FloatArray, values: FloatArray) -> None:
         n = len(values)
-        inside = (_KNOTS >= fidelities[0]) & (_KNOTS <= fidelities[-1])
+        inside = (fidelities[0] <= _KNOTS) & (fidelities[-1] >= _KNOTS)
         knots = _KNOTS[inside]
         self.row: FloatArray = np.full(len(_KNOTS), np.nan)
         self.factor: FloatArray = np.full(len(_KNOTS), 2.0)

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from optuna_pcts._policy import FloatArray
+from optuna_pcts._process import neighbourhood
+from optuna_pcts._process import Process
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
 from optuna_pcts._tree import Tree
@@ -26,6 +28,14 @@ _ELITE_PER_DIM = (2, 10)
 # How many of the unordered coordinates of a point are drawn from all their values, on average:
 # the best trials may all have the same one, and never try another.
 _MUTATIONS = 0.5
+# How the best are told from the lucky ones: so many of the best values are candidates, so many of
+# the trials nearest to them tell about them, with a coarse choice of settings. It is done often.
+_N_CANDIDATES = 60
+_N_NEIGHBOURS = 120
+_LENGTHS = (1.0, 2.5, 6.0, 16.0)
+_NOISES = (1e-6, 1e-2, 0.1, 0.5, 2.0, 10.0)
+# ... where worse than this is all the same: one value far off must not set the scale.
+_WORST = -5.0
 # It is fitted anew when the number of trials has grown by this factor.
 _GROWTH = 33 / 32
 
@@ -57,10 +67,9 @@ class LocalSearch:
         fitted_to = (reference, self._tree.learned_from())
         if fitted_to != self._fitted_to:
             self._fitted_to = fitted_to
-            # A value that may be biased is not among the best unless it is so much better.
-            points, values = self._tree.told(reference.below, n_bias=1.0)
+            points, rewards, bias = self._tree.told(reference.below)
             enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
-            self._elite = Elite(points, values, self._slots) if enough else None
+            self._elite = self._fit(points, rewards, bias) if enough else None
         if self._elite is None:
             return None
         point, donor = self._elite.draw(rng)
@@ -72,27 +81,51 @@ class LocalSearch:
         drawn: list[float] = point.tolist()
         return drawn
 
+    def _fit(self, points: FloatArray, rewards: FloatArray, bias: FloatArray) -> Elite:
+        """Fit the distribution to the best trials: those that their neighbours make best.
+
+        Under noise the best values are the luckiest ones, and a distribution fitted to them is as
+        wide as the noise, however many trials there are.
+        """
+        n, n_dims = points.shape
+        least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
+        size = min(max(int(n * _ELITE_SHARE), least), most, n)
+        # Of equals the newest: on a plateau the oldest would hold the distribution where it is.
+        best = np.lexsort((-np.arange(n), -(rewards - bias)))
+        has_value = rewards > -np.inf
+        candidates = best[has_value[best]][: max(min(_N_CANDIDATES, n // 2), size)]
+        if len(candidates) < size:
+            return Elite(points[best[:size]], self._slots)
+        rows = neighbourhood(
+            np.where(has_value[:, None], points, np.nan), candidates, _N_NEIGHBOURS
+        )
+        process = Process(
+            points[rows],
+            np.maximum(rewards[rows], _WORST),
+            bias[rows],
+            self._categories.tolist(),
+            len(candidates),
+            _LENGTHS,
+            _NOISES,
+        )
+        order = np.argsort(-process.mean, kind="stable")[:size]
+        return Elite(points[candidates[order]], self._slots)
+
 
 class Elite:
     """A normal distribution over the best points.
 
     Args:
         points:
-            Positions in the unit cube, one row per trial.
-        values:
-            Their values; larger is better.
+            Positions in the unit cube, one row per trial, best first.
         slots:
             Width of the slot of one value on each axis. The distribution never gets so narrow
             that a neighbouring value is out of reach.
     """
 
-    def __init__(self, points: FloatArray, values: FloatArray, slots: FloatArray) -> None:
-        n, n_dims = points.shape
-        least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
-        size = min(max(int(n * _ELITE_SHARE), least), most, n)
-        # Of equals the newest: on a plateau the oldest would hold the distribution where it is.
-        best = np.lexsort((-np.arange(n), -values))[:size]
-        self._points = points[best]
+    def __init__(self, points: FloatArray, slots: FloatArray) -> None:
+        size, n_dims = points.shape
+        self._points = points
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         self._weights = weights / weights.sum()
         self._mean = self._weights @ self._points

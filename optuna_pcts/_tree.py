@@ -334,19 +334,18 @@ class Tree:
             self.refresh()
         return reference
 
-    def told(self, below: int, n_bias: float = 0.0) -> tuple[FloatArray, FloatArray]:
-        """Return the points (a row each) and values of the ended trials below a number.
+    def told(self, below: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the points (a row each), rewards and biases of the ended trials below a number.
 
-        The values are oriented but not scaled: those to be expected at full fidelity, less
-        ``n_bias`` times the bias they may have. That of a failure is minus infinity.
+        The rewards are those to be expected at full fidelity, which may be off by the bias. Here
+        what is worse than the median is less than 0; a failure is minus infinity.
         """
         trials = self._trials
         rows = np.flatnonzero(trials.ended[:below])
         rows = rows[~np.isnan(trials.point[:, rows]).any(axis=0)]
-        values = self._values(rows)
-        if self._is_partial and n_bias:
-            values = values - n_bias * self._bias.zeta(trials.fidelity[rows])
-        return trials.point[:, rows].T, np.where(np.isnan(values), -math.inf, values)
+        fidelity = trials.fidelity[rows]
+        bias = np.where(fidelity < 1, self._bias.zeta(fidelity), 0.0) / 2 / self._half_unit
+        return trials.point[:, rows].T, self._scaled(self._values(rows)), bias
 
     def fidelity(self, depth: int) -> float:
         """Return the fidelity z_h of a depth: the lowest whose bias is within the diameter."""
@@ -656,11 +655,14 @@ class Tree:
 
         0 is the median of the values and all below it, failures among them; 1 is the best.
         """
-        with np.errstate(over="ignore"):
+        return np.maximum(self._scaled(values), 0.0)
+
+    def _scaled(self, values: FloatArray) -> FloatArray:
+        """Return rewards that may be less than 0."""
+        with np.errstate(over="ignore", invalid="ignore"):
             rewards = (values / 2 - self._half_low) / self._half_unit
         rewards = np.where(values == np.inf, 1.0, rewards)
-        clipped: FloatArray = np.clip(np.nan_to_num(rewards, nan=0.0), 0.0, _MAX_REWARD)
-        return clipped
+        return np.where(np.isnan(rewards), -np.inf, np.minimum(rewards, _MAX_REWARD))
 
     def _reward(self, number: int) -> tuple[float, float]:
         """Return the reward of a trial and its bias, without the price of an array."""
@@ -707,10 +709,10 @@ class Tree:
         largest = sys.float_info.max
         self._bias.scale(min(max(2 * low, -largest), largest), min(2 * self._half_unit, largest))
         if self._prior_std is not None:
-            points, values = self.told(below)
+            points, rewards, _ = self.told(below)
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
             self._prior = (
-                AdditiveModel(points, self._rewards(values), self._splitter.categories)
+                AdditiveModel(points, np.maximum(rewards, 0.0), self._splitter.categories)
                 if enough
                 else None
             )

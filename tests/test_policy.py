@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import math
 from typing import Any
 
@@ -22,8 +23,11 @@ from optuna_pcts import Smoothness
 from optuna_pcts import SmoothnessModel
 from optuna_pcts import UnknownSmoothness
 from optuna_pcts._local import Elite
+from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._prior import AdditiveModel
+from optuna_pcts._space import SearchSpace
+from optuna_pcts._tree import Tree
 
 
 def statistics(unit: float = 1.0) -> NodeStatistics:
@@ -149,30 +153,57 @@ def test_the_elite_follows_the_best_points() -> None:
     rng = np.random.default_rng(0)
     points = rng.random((800, 2))
     values = -((points[:, 0] - points[:, 1]) ** 2) * 100 - (points.sum(axis=1) - 1) ** 2
-    elite = Elite(points, values, slots=np.zeros(2))
+    best = points[np.argsort(-values)[:20]]
+    elite = Elite(best, slots=np.zeros(2))
     drawn = np.array([elite.draw(rng)[0] for _ in range(500)])
     assert ((drawn >= 0) & (drawn <= 1)).all()
     assert len(np.unique(drawn, axis=0)) == 500
     assert drawn.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.05)
     # It is long and thin, along the valley.
     assert np.corrcoef(drawn.T)[0, 1] > 0.8
-    best = {tuple(point) for point in points[np.argsort(-values)[:100]].tolist()}
-    assert tuple(elite.draw(rng)[1].tolist()) in best
+    assert elite.draw(rng)[1].tolist() in best.tolist()
 
 
 def test_the_elite_keeps_neighbouring_values_within_reach() -> None:
     points = np.full((20, 1), 0.55)  # all best trials have one value of ten
-    elite = Elite(points, np.zeros(20), slots=np.array([0.1]))
+    elite = Elite(points, slots=np.array([0.1]))
     rng = np.random.default_rng(0)
     drawn = [elite.draw(rng)[0][0] for _ in range(300)]
     away = np.mean([abs(x - 0.55) > 0.05 for x in drawn])
     assert 0.1 < away < 0.6
 
 
-def test_the_elite_of_failures_only() -> None:
-    elite = Elite(np.random.default_rng(0).random((10, 2)), np.full(10, -np.inf), np.zeros(2))
-    point, _ = elite.draw(np.random.default_rng(1))
-    assert ((point >= 0) & (point <= 1)).all()
+def local_search(values: Sequence[float]) -> tuple[LocalSearch, FloatArray]:
+    """Return a local search over trials at random points, and the points."""
+    points = np.random.default_rng(0).random((len(values), 2))
+    space = SearchSpace({"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)})
+    tree = Tree(space, DUCBV(), [(1.0, 0.5)])
+    for number, (point, value) in enumerate(zip(points, values)):
+        tree.place(number, point.tolist())
+        tree.tell(number, value)
+    return LocalSearch(tree, space.categories, space.slots), points
+
+
+@pytest.mark.parametrize(
+    "values", [[np.nan] * 10, [1.0] * 40, [np.inf] * 20, [1e308, -1e308] * 9, [np.nan, 1.0] * 9]
+)
+def test_local_asks_of_strange_values(values: list[float]) -> None:
+    local, _ = local_search(values)
+    for seed in range(20):
+        point = local.draw(np.random.default_rng(seed))
+        assert point is not None
+        assert all(0 <= x <= 1 for x in point)
+
+
+def test_local_asks_are_around_the_best_and_not_around_the_luckiest() -> None:
+    rng = np.random.default_rng(1)
+    points = np.random.default_rng(0).random((400, 2))
+    truth = -4 * ((points - 0.4) ** 2).sum(axis=1)
+    local, _ = local_search((truth + rng.normal(0, 0.3, 400)).tolist())
+    drawn = np.array([local.draw(rng) for _ in range(300)])
+    luckiest = points[np.argsort(-(truth + rng.normal(0, 0.3, 400)))[:20]]
+    assert drawn.mean(axis=0) == pytest.approx([0.4, 0.4], abs=0.07)
+    assert drawn.std(axis=0).mean() < 0.7 * luckiest.std(axis=0).mean()
 
 
 def test_the_papers_algorithm_is_a_setting() -> None:

@@ -61,7 +61,7 @@ def test_it_is_better_than_the_luckiest_trial(sampler: Callable[[int], BaseSampl
         covered.append(answer.interval[0] <= value <= answer.interval[1])
         assert answer.interval[0] < answer.value < answer.interval[1]
         assert answer.params == study.trials[answer.number].params
-    assert np.mean(recommended) < 0.7 * np.mean(lucky)
+    assert np.mean(recommended) < 0.8 * np.mean(lucky)
     assert sum(covered) >= 6
     # The best measured value is far below anything that is there; the estimate is not.
     assert study.best_value < -0.1 < answer.value

@@ -1,0 +1,137 @@
+"""What trials near each other tell about each other: a small Gaussian process.
+
+Under noise the best of many trials are mostly the luckiest ones. So the value at a trial is
+estimated from its neighbourhood. How far a neighbour counts, and how much of the spread is noise,
+is read off the data; without noise the estimate is the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optuna_pcts._policy import FloatArray
+
+
+LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+NOISES = (1e-6, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+# Trials closer than this, in spreads of the candidates (root mean square over the parameters) and
+# with the same categories, are in the same place and support each other.
+_SAME_PLACE = 0.5
+# Two categories are as far apart as this many spreads.
+_CATEGORY_DISTANCE = 2.0
+
+
+def neighbourhood(
+    points: FloatArray, candidates: NDArray[np.intp], n_neighbours: int
+) -> NDArray[np.intp]:
+    """Return the candidates, and then the other trials nearest to them, good or bad.
+
+    Only the best ones would be only the lucky ones.
+    """
+    spread = np.maximum(points[candidates].std(axis=0), 1e-3)
+    scaled = points / spread
+    gaps = np.full(len(points), np.inf)
+    for i in candidates:
+        gaps = np.minimum(gaps, ((scaled - scaled[i]) ** 2).sum(axis=1))
+    gaps[candidates] = -1.0
+    gaps[np.isnan(gaps)] = np.inf
+    nearest = np.argsort(gaps, kind="stable")[: max(n_neighbours, len(candidates))]
+    others = nearest[np.isfinite(gaps[nearest]) & (gaps[nearest] >= 0)]
+    return np.concatenate([candidates, others])
+
+
+class Process:
+    """A Gaussian process with Matern 5/2 kernel, averaged over its settings.
+
+    The bias of a trial is itself smooth: what is biased in one place is so nearby, and many
+    biased trials together are as wrong as one. It is a second process with the same kernel, as
+    large as zeta says.
+
+    Every pair of length scale and noise counts with its marginal likelihood (the level and the
+    scale of the values are integrated out). Where the data do not tell two settings apart, the
+    estimate is as uncertain as they differ.
+
+    Args:
+        points:
+            Positions in the unit cube, one row per trial; the candidates first.
+        values:
+            Their values.
+        bias:
+            By how much each may be off for its fidelity.
+        categories:
+            For each axis the number of its unordered values, or 0 if it is ordered.
+        n_candidates:
+            How many of them are to be estimated.
+        lengths, noises:
+            Length scales in units of the candidates' own spread, and shares of noise, to choose
+            from.
+
+    Attributes:
+        mean, std:
+            The estimate of each candidate, and its standard deviation.
+        is_near:
+            Whether a candidate (row) and a trial (column) are in the same place.
+    """
+
+    def __init__(
+        self,
+        points: FloatArray,
+        values: FloatArray,
+        bias: FloatArray,
+        categories: Sequence[int],
+        n_candidates: int,
+        lengths: Sequence[float] = LENGTHS,
+        noises: Sequence[float] = NOISES,
+    ) -> None:
+        n = len(values)
+        relative = bias / max(float(values.std()), 1e-300)
+        with_bias = 1 + np.outer(relative, relative)
+        spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
+        unordered = np.array(categories[: points.shape[1]], dtype=int) > 0
+        squares = np.zeros((n, n))
+        differ = np.zeros((n, n))  # in how many categories
+        for x, width, is_category in zip(points.T, spread, unordered):
+            gap = x[:, None] - x[None, :]
+            if is_category:
+                differ += gap != 0
+            else:
+                squares += (gap / width) ** 2
+        distance = np.sqrt(squares + _CATEGORY_DISTANCE**2 * differ)
+        n_ordered = max(int(np.count_nonzero(~unordered)), 1)
+        near = (squares <= _SAME_PLACE**2 * n_ordered) & (differ == 0)
+        self.is_near: NDArray[np.bool_] = near[:n_candidates]
+        settings = []
+        for length in lengths:
+            kernel = _matern(distance / length)
+            eigenvalues, vectors = np.linalg.eigh(kernel * with_bias)
+            ones, rotated = vectors.T @ np.ones(n), vectors.T @ values
+            cross = kernel[:n_candidates] @ vectors
+            for noise in noises:
+                weight = 1 / (np.maximum(eigenvalues, 0.0) + noise)
+                precision = float((ones * weight) @ ones)  # of the level
+                level = float((ones * weight) @ rotated) / precision
+                rest = rotated - level * ones
+                scale = float((rest * weight) @ rest) / max(n - 1, 1)
+                likelihood = 0.5 * (
+                    np.log(weight).sum() - np.log(precision) - (n - 1) * np.log(max(scale, 1e-300))
+                )
+                mean = level + cross @ (weight * rest)
+                from_level = 1 - cross @ (weight * ones)
+                variance = 1 - (cross**2 * weight).sum(axis=1) + from_level**2 / precision
+                settings.append((likelihood, mean, scale * np.maximum(variance, 0.0)))
+        top = max(likelihood for likelihood, *_ in settings)
+        share = np.exp([likelihood - top for likelihood, *_ in settings])
+        share /= share.sum()
+        means = np.array([mean for _, mean, _ in settings])
+        variances = np.array([variance for _, _, variance in settings])
+        self.mean: FloatArray = share @ means
+        self.std: FloatArray = np.sqrt(share @ (variances + (means - self.mean) ** 2))
+
+
+def _matern(distance: FloatArray) -> FloatArray:
+    r = np.sqrt(5.0) * distance
+    kernel: FloatArray = (1 + r + r * r / 3) * np.exp(-r)
+    return kernel
