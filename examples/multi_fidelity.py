@@ -24,6 +24,7 @@ from itertools import pairwise
 import threading
 import time
 from typing import Any
+import warnings
 
 import numpy as np
 import optuna
@@ -80,7 +81,10 @@ def train(arguments: Mapping[str, Any], seed: int) -> Iterator[MLPClassifier]:
     """Yield a network after each of its epochs."""
     network = MLPClassifier(**arguments, solver="sgd", random_state=seed)
     for _ in range(EPOCHS):
-        network.partial_fit(TRAIN_X, TRAIN_Y, classes=np.arange(10))
+        try:
+            network.partial_fit(TRAIN_X, TRAIN_Y, classes=np.arange(10))
+        except UserWarning:  # an error by the filter in `main`
+            raise KeyboardInterrupt from None
         yield network
 
 
@@ -124,12 +128,15 @@ class Run:
     covered: bool = False  # whether the interval of the recommendation holds the validation loss
 
     @property
-    def finished(self) -> list[FrozenTrial]:
-        return [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+    def trials(self) -> list[FrozenTrial]:
+        """The trials that have a value. One that Ctrl-C ended has none."""
+        states = (TrialState.COMPLETE, TrialState.PRUNED)
+        return self.study.get_trials(deepcopy=False, states=states)
 
     @property
     def epochs(self) -> float:
-        return sum(trial_cost(trial) or 0.0 for trial in self.finished)
+        finished = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+        return sum(trial_cost(trial) or 0.0 for trial in finished)
 
 
 def create_run(arm: str, seed: int, storage: str | None) -> Run:
@@ -178,7 +185,7 @@ def check(run: Run, n_checks: int) -> None:
 
 def describe(run: Run) -> str:
     """Return what a study cost and what it found."""
-    trials = run.finished
+    trials = run.trials
     pruned = [trial for trial in trials if trial.state == TrialState.PRUNED]
     lines = [
         f"seed {run.seed}, {run.arm}",
@@ -226,7 +233,7 @@ def summary(runs: Sequence[Run]) -> str:
     for arm in ARMS:
         rows = [
             (
-                len(run.finished),
+                len(run.trials),
                 run.epochs,
                 run.seconds,
                 run.quality.validation_loss,
@@ -272,7 +279,9 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # MLPClassifier takes Ctrl-C for the end of one training, and only warns of it.
+    warnings.filterwarnings("error", "Training interrupted by user", UserWarning)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # nor is it a failure worth a traceback
     bar = tqdm(total=args.budget * args.seeds * len(ARMS), unit="epoch")
     runs: list[Run] = []
     try:
@@ -292,7 +301,7 @@ def main() -> None:
             bar.write(describe(runs[-1]))
     bar.close()
 
-    if not any(run.finished for run in runs):
+    if not any(run.trials for run in runs):
         raise SystemExit("No trial has finished.")
     # Of each seed, both arms or none.
     checked = [run for run in runs if run.quality is not None]

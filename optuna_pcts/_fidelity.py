@@ -43,6 +43,9 @@ _PRIOR_SCALE = 0.3
 _ENOUGH_CURVES = 5
 
 
+# What shifts on average does not shift by the same everywhere: the bias is at least this part of
+# the shift, even if that is too little to be seen in the noise.
+_SHIFT_SPREAD = 0.2
 # So many reports are smoothed. Fewer are taken as they are.
 _ENOUGH_REPORTS = 8
 # Of the square of a standard normal variable.
@@ -92,7 +95,7 @@ class DepthFidelity:
     """
 
     minimum: float | None = None
-    full_share: float = 0.1
+    full_share: float = 0.2
     n_trials: int | None = None
     bias: Callable[[float], float] | None = None
 
@@ -202,7 +205,7 @@ class BiasModel:
         if self._given is not None:
             self._zeta = self._given
             return
-        rms = np.zeros_like(_KNOTS)
+        rms, error = np.zeros_like(_KNOTS), np.zeros_like(_KNOTS)
         for k in self._seen()[::-1]:
             at = self._passed[:, k]
             last = self._last[at]
@@ -217,10 +220,13 @@ class BiasModel:
                 # What is off so far is likely to be off further on, in the same direction.
                 square += (so_far + rms[knot]) ** 2 * len(group) / len(off)
             rms[k] = math.sqrt(square)
+            error[k] = math.sqrt(np.mean(off**2) / len(off))
         n_whole = np.count_nonzero(self._last == len(_KNOTS) - 1)
         trust = min(n_whole / _ENOUGH_CURVES, 1.0)
         prior = _PRIOR_SCALE * unit * (1 - _KNOTS)
-        zeta = trust * self._between(rms) + (1 - trust) * prior
+        certain = np.maximum(np.abs(self._shift) - 2 * self._between(error), 0.0)
+        learned = np.maximum(self._between(rms), _SHIFT_SPREAD * certain)
+        zeta = trust * learned + (1 - trust) * prior
         # Monotone: the bias at z is at least that of any higher fidelity.
         self._zeta = np.maximum.accumulate(zeta[::-1])[::-1]
 

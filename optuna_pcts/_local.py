@@ -90,8 +90,9 @@ class LocalSearch:
         n, n_dims = points.shape
         least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
         size = min(max(int(n * _ELITE_SHARE), least), most, n)
-        # Of equals the newest: on a plateau the oldest would hold the distribution where it is.
-        best = np.lexsort((-np.arange(n), -(rewards - bias)))
+        # What may be biased is not among the best unless it is clearly better. Of equals the
+        # newest: on a plateau the oldest would hold the distribution where it is.
+        best = np.lexsort((-np.arange(n), -(rewards - 2 * bias)))
         has_value = rewards > -np.inf
         candidates = best[has_value[best]][: max(min(_N_CANDIDATES, n // 2), size)]
         if len(candidates) < size:

@@ -515,7 +515,7 @@ def test_to_ignore_the_bias_misleads_and_the_learned_bias_does_not() -> None:
         wrong[name], regret[name] = float(np.median(near)), float(np.mean(found))
     assert wrong["ignored"] > 0.5  # of the trials are at the mirage
     assert wrong["learned"] < 0.2
-    assert regret["learned"] < 0.1 < regret["ignored"]
+    assert regret["learned"] < 0.5 * regret["ignored"]
 
 
 # ---------------------------------------------------------------------- other pruners, errors
