@@ -1,0 +1,184 @@
+"""The study: several trials in flight, asked and told, on any Optuna storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+import time
+
+import optuna
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+from optuna.trial import TrialState
+
+from examples.postgres.evaluator import Evaluator
+from examples.postgres.evaluator import Measurement
+from examples.postgres.failure import ConfigError
+from examples.postgres.knobs import Cost
+from optuna_pcts import CostBudget
+from optuna_pcts import PCTSSampler
+
+
+SAMPLERS = ("pcts", "tpe", "random")
+
+# User attributes of a trial. The first is what CostBudget and fit_cost read.
+COST = "pcts:cost"
+RECONFIGURATION = "reconfiguration_seconds"
+QUERIES = "query_seconds"
+FAILURE = "failure"
+
+OnTrial = Callable[[optuna.trial.FrozenTrial], None]
+
+
+def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
+    """Return the heavy knobs, the one that costs most to change first.
+
+    Cells deep in the tree then share the values of these, and pay nothing for them.
+    """
+    heavy = [knob.name for knob in evaluator.knobs if knob.cost is not Cost.SESSION]
+    heavy.sort(key=evaluator.change_costs.__getitem__, reverse=True)
+    return [*heavy]
+
+
+def make_sampler(
+    name: str,
+    evaluator: Evaluator,
+    *,
+    seed: int | None,
+    order: Sequence[str | Sequence[str]] | None = None,
+) -> BaseSampler:
+    """Return a sampler by its name.
+
+    Args:
+        name:
+            One of :data:`SAMPLERS`.
+        evaluator:
+            Calibrated.
+        seed:
+            Seed of the sampler.
+        order:
+            Split order of PCTS; descending cost by default.
+    """
+    if name == "tpe":
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    return PCTSSampler(
+        split_order=split_order(evaluator) if order is None else order,
+        search_space=evaluator.knobs.distributions,
+        seed=seed,
+    )
+
+
+def make_pruner() -> BasePruner:
+    """Return what ends a trial when it has shown enough."""
+    return optuna.pruners.NopPruner()
+
+
+def tune(
+    study: optuna.Study,
+    evaluator: Evaluator,
+    *,
+    budget: float,
+    n_trials: int | None = None,
+    in_flight: int = 8,
+    fraction: float | None = None,
+    on_trial: OnTrial | None = None,
+) -> None:
+    """Ask for trials in waves, run each wave in an order that shares reconfigurations, and tell.
+
+    Everything that matters is in the storage, so that a later call goes on where this one ended.
+    Trials that were asked and not run, because of the budget or Ctrl-C, go back into the queue.
+
+    Args:
+        study:
+            Minimises the seconds of the workload.
+        evaluator:
+            Calibrated.
+        budget:
+            Seconds that all trials of the study may cost, those of earlier calls included.
+        n_trials:
+            Number of trials that the study may have.
+        in_flight:
+            Size of a wave.
+        fraction:
+            Share of the workload that each trial runs; None leaves the end to the pruner.
+        on_trial:
+            Called with each trial that was told.
+
+    Raises:
+        ServerLostError:
+            If the server does not come back after a failure. That trial is told.
+    """
+    ledger = CostBudget(budget=budget, cost=lambda trial: trial.user_attrs.get(COST))
+    while True:
+        n_ended = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+        size = in_flight if n_trials is None else min(in_flight, n_trials - n_ended)
+        if size <= 0 or ledger.spent(study) >= budget:
+            return
+        wave: list[optuna.Trial] = []
+        try:
+            while len(wave) < size:
+                wave.append(study.ask(evaluator.knobs.distributions))
+            for trial in evaluator.ordered(wave, lambda trial: trial.params):
+                wave.remove(trial)
+                _evaluate(study, trial, evaluator, fraction)
+                if on_trial is not None:
+                    on_trial(study.get_trials(deepcopy=False)[trial.number])
+                if ledger.spent(study) >= budget:
+                    return
+        finally:
+            for trial in wave:
+                _put_back(study, trial)
+
+
+def _evaluate(
+    study: optuna.Study, trial: optuna.Trial, evaluator: Evaluator, fraction: float | None
+) -> None:
+    """Run one trial and tell it, whatever happens."""
+    n_rounds = evaluator.workload.n_rounds
+    last = n_rounds if fraction is None else max(round(fraction * n_rounds), 1)
+    start = time.perf_counter()
+    measurement: Measurement | None = None
+    try:
+        for measurement in evaluator.measure(trial.params):
+            trial.report(measurement.estimate, measurement.n_done)
+            if trial.should_prune():
+                _tell(study, trial, measurement, TrialState.PRUNED)
+                return
+            if measurement.n_done == last:
+                _tell(study, trial, measurement, TrialState.COMPLETE)
+                return
+    except ConfigError as failure:
+        trial.set_user_attr(FAILURE, str(failure))
+        try:
+            evaluator.recover()
+        finally:
+            queries = 0.0 if measurement is None else measurement.query_seconds
+            lost = time.perf_counter() - start - queries  # with the way back to the defaults
+            measurement = measurement or Measurement(n_rounds, 0.0)
+            measurement.reconfiguration_seconds = lost
+            _tell(study, trial, measurement, TrialState.FAIL)
+    except KeyboardInterrupt:
+        if measurement is None:
+            _put_back(study, trial)
+        else:  # what was reported is known
+            trial.set_user_attr(FAILURE, "interrupted")
+            _tell(study, trial, measurement, TrialState.PRUNED)
+        raise
+
+
+def _tell(
+    study: optuna.Study, trial: optuna.Trial, measurement: Measurement, state: TrialState
+) -> None:
+    queries, reconfiguration = measurement.query_seconds, measurement.reconfiguration_seconds
+    trial.set_user_attr(QUERIES, queries)
+    trial.set_user_attr(RECONFIGURATION, reconfiguration)
+    trial.set_user_attr(COST, queries + reconfiguration)
+    value = measurement.estimate if state is TrialState.COMPLETE else None
+    study.tell(trial, value, state=state)
+
+
+def _put_back(study: optuna.Study, trial: optuna.Trial) -> None:
+    """Queue a trial that was not run: if it failed, that would count against its cell."""
+    study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
