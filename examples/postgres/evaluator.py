@@ -96,6 +96,8 @@ class Evaluator:
         limit:
             Seconds that the queries of one configuration may take, and that building one index
             may take; None is no limit.
+        n_builds, n_restarts:
+            How often an index was built and the server restarted.
         change_costs:
             Measured seconds of a change of each knob, by name. See :meth:`calibrate`.
     """
@@ -104,6 +106,8 @@ class Evaluator:
         self.workload = workload
         self.knobs = knobs
         self.limit: float | None = None
+        self.n_builds = 0
+        self.n_restarts = 0
         self.change_costs = {knob.name: 0.0 for knob in knobs}
         self._server = server
         self._state = knobs.defaults
@@ -151,10 +155,12 @@ class Evaluator:
                 if knob.index is not None:
                     is_wanted = configuration[knob.name]
                     self._execute(knob.index.create() if is_wanted else knob.index.drop())
+                    self.n_builds += is_wanted
             if any(knob.cost is Cost.RESTART for knob in changed):
                 self._connection.close()
                 self._server.restart(self.knobs.settings(configuration, Cost.RESTART))
                 self._connection = self._server.connect()
+                self.n_restarts += 1
             for name, text in self.knobs.settings(configuration, Cost.SESSION).items():
                 self._execute("SELECT set_config(%s, %s, false)", (name, text))
         self._state = dict(configuration)
@@ -177,6 +183,23 @@ class Evaluator:
                 f"The server does not come back with its defaults: {one_line(error)}"
             ) from error
         self._state = self.knobs.defaults
+
+    def shown(self, configuration: Configuration) -> dict[str, str]:
+        """Apply a configuration and return each knob as the server shows it."""
+        self.apply(configuration)
+        shown = {}
+        with self._connection.cursor() as cursor:
+            for knob in self.knobs:
+                if knob.index is not None:
+                    shown[knob.name] = "yes" if configuration[knob.name] else "no"
+                    continue
+                cursor.execute("SELECT current_setting(%s)", (knob.setting,))
+                ((shown[knob.setting],),) = cursor.fetchall()
+        return shown
+
+    def as_sql(self, configuration: Configuration) -> str:
+        """Return the statements that bring any server to a configuration."""
+        return self.knobs.as_sql(configuration, self._connection)
 
     # ------------------------------------------------------------------ costs of changes
 
@@ -230,9 +253,8 @@ class Evaluator:
     def _limit_statements(self, spent: float) -> None:
         if self.limit is not None:
             milliseconds = max(int(1000 * (self.limit - spent)), 1)
-            self._execute(
-                "SELECT set_config('statement_timeout', %s, false)", (str(milliseconds),)
-            )
+            statement = "SELECT set_config('statement_timeout', %s, false)"
+            self._execute(statement, (str(milliseconds),))
 
     def _drop_indexes(self) -> None:
         for knob in self.knobs:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence
 import time
+from typing import Any
 
 import optuna
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
+from sqlalchemy import event
 
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.evaluator import Measurement
@@ -17,6 +19,7 @@ from examples.postgres.failure import ConfigError
 from examples.postgres.knobs import Cost
 from optuna_pcts import CostBudget
 from optuna_pcts import PCTSSampler
+from optuna_pcts import recommend
 
 
 SAMPLERS = ("pcts", "tpe", "random")
@@ -70,9 +73,28 @@ def make_sampler(
     )
 
 
-def make_pruner() -> BasePruner:
-    """Return what ends a trial when it has shown enough."""
-    return optuna.pruners.NopPruner()
+def make_pruner(sampler: str) -> BasePruner:
+    """Return what ends a trial when it has shown enough: what suits the sampler."""
+    if sampler == "pcts":
+        return optuna.pruners.NopPruner()
+    return optuna.pruners.MedianPruner(n_warmup_steps=2)
+
+
+def open_storage(url: str) -> optuna.storages.RDBStorage:
+    """Return a storage; SQLite in a mode that does not wait for the disk at every report.
+
+    A crash of the machine may lose the last reports, but not the file.
+    """
+    storage = optuna.storages.RDBStorage(url)
+    if storage.engine.dialect.name == "sqlite":
+
+        @event.listens_for(storage.engine, "connect")
+        def relax(connection: Any, _: object) -> None:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+
+        storage.engine.dispose()  # the connections that were made before
+    return storage
 
 
 def tune(
@@ -182,3 +204,13 @@ def _tell(
 def _put_back(study: optuna.Study, trial: optuna.Trial) -> None:
     """Queue a trial that was not run: if it failed, that would count against its cell."""
     study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+
+
+def best_configuration(study: optuna.Study, evaluator: Evaluator) -> dict[str, Any] | None:
+    """Return the configuration that is most likely the fastest, or None if no trial completed."""
+    try:
+        params = recommend(study).params
+    except ValueError:
+        return None
+    # A study that began with other options may lack a knob.
+    return {**evaluator.knobs.defaults, **params}

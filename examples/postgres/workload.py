@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import date
 from datetime import timedelta
+import importlib
 from pathlib import Path
 import random
 import re
@@ -30,9 +31,14 @@ _FIRST_DAY = date(2020, 1, 1)
 class Workload(Protocol):
     """A workload: implement this for your own queries."""
 
-    indexes: Sequence[Index]  # candidates: each becomes a knob
+    name: str  # a study is resumed only with a workload of the same name
     n_rounds: int
-    has_tables: bool  # whether `load` makes the tables, in a database made for it
+    makes_tables: bool  # whether `load` makes the tables, in a database made for it
+
+    @property
+    def indexes(self) -> Sequence[Index]:
+        """Candidates for indexes: each becomes a knob."""
+        ...
 
     def load(self, connection: Connection) -> Iterator[float]:
         """Create and fill the tables; yield the share that is done, up to 1."""
@@ -62,7 +68,7 @@ class Shop:
         Index("returns", ("sale",)),
         Index("account", ("branch",)),
     )
-    has_tables = True
+    makes_tables = True
 
     _N_TRANSACTIONS = 2  # in a round
 
@@ -135,22 +141,23 @@ class Shop:
             "SELECT r.reason, count(*), sum(s.amount) FROM sales s JOIN returns r ON r.sale = s.id"
             " WHERE s.day BETWEEN %(day)s AND %(day)s + 6 GROUP BY r.reason"
         ),
-        "customers of a month": (
+        "customers of a fortnight": (
             "SELECT c.region, count(*), sum(t.amount) FROM (SELECT customer, product,"
-            " sum(amount) AS amount FROM sales WHERE day BETWEEN %(day)s AND %(day)s + 29"
+            " sum(amount) AS amount FROM sales WHERE day BETWEEN %(day)s AND %(day)s + 13"
             " GROUP BY customer, product) t JOIN customer c ON c.id = t.customer"
             " GROUP BY c.region"
         ),
-        "best sales of a month": (
+        "best sales of a fortnight": (
             "SELECT store, max(note) FROM (SELECT store, note, row_number() OVER"
             " (PARTITION BY store ORDER BY amount DESC, note) AS place FROM sales"
-            " WHERE day BETWEEN %(day)s AND %(day)s + 29) t WHERE place <= 3 GROUP BY store"
+            " WHERE day BETWEEN %(day)s AND %(day)s + 13) t WHERE place <= 3 GROUP BY store"
         ),
     }
 
     def __init__(self, *, scale: float = 1.0, n_rounds: int = 20, seed: int = 0) -> None:
         if scale <= 0:
             raise ValueError(f"`scale` must be positive, but got {scale!r}.")
+        self.name = f"shop, scale {scale:g}"
         self.n_rounds = n_rounds
         self._seed = seed
         self._rows = {table: max(int(n * scale), 1) for table, (n, *_) in self._TABLES.items()}
@@ -226,16 +233,17 @@ class SqlFolder:
         files = sorted(p for p in folder.glob("*.sql") if p.name != "schema.sql")
         if not files:
             raise ValueError(f"There is no query (*.sql) in the folder {folder}.")
+        self.name = f"folder {folder.resolve().name}"
         self.n_rounds = n_rounds
         self._queries = {path.stem: path.read_text() for path in files}
         self._schema = folder / "schema.sql"
-        self.has_tables = self._schema.is_file()
+        self.makes_tables = self._schema.is_file()
         candidates = folder / "indexes.txt"
         lines = candidates.read_text().splitlines() if candidates.is_file() else []
         self.indexes = [parse_index(line) for line in lines if line.strip()]
 
     def load(self, connection: Connection) -> Iterator[float]:
-        if self.has_tables:
+        if self.makes_tables:
             with connection.cursor() as cursor:
                 cursor.execute(self._schema.read_text())
                 cursor.execute("VACUUM ANALYZE")
@@ -250,6 +258,28 @@ class SqlFolder:
                     cursor.fetchall()
                 cursor.execute("ROLLBACK")
                 yield name
+
+
+def find_workload(name: str, scale: float) -> Workload:
+    """Return a workload by its name.
+
+    Args:
+        name:
+            ``shop``, a folder of .sql files, or ``module:Class`` of your own.
+        scale:
+            Size of the shop.
+    """
+    if name == "shop":
+        return Shop(scale=scale)
+    if Path(name).is_dir():
+        return SqlFolder(Path(name))
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise ValueError(
+            f"A workload is `shop`, a folder of .sql files or `module:Class`, but got {name!r}."
+        )
+    workload: Workload = getattr(importlib.import_module(module), attribute)()
+    return workload
 
 
 def parse_index(text: str) -> Index:
