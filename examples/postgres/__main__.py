@@ -126,7 +126,4 @@ def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        raise SystemExit("\nInterrupted before the search began.") from None
+    cli.run(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import closing
 from contextlib import contextmanager
@@ -61,6 +62,14 @@ def new_parser(description: str) -> argparse.ArgumentParser:
         help="restarts it; without this, only what needs no restart is tuned",
     )
     return parser
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a command; Ctrl-C ends it without a traceback."""
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("\nInterrupted.") from None
 
 
 def positive(text: str) -> float:

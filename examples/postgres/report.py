@@ -118,23 +118,25 @@ def _median_milliseconds(runs: Sequence[Measurement], name: str) -> float:
 def draw_cost_by_depth(trials: Sequence[FrozenTrial]) -> Figure:
     """Draw the mean seconds of a trial by its depth, reconfiguration and queries apart."""
     figure, axes = new_picture()
-    by_depth: dict[int, list[FrozenTrial]] = {}
-    for trial in trials:
-        if _DEPTH in trial.user_attrs:
-            by_depth.setdefault(trial.user_attrs[_DEPTH] + 1, []).append(trial)
-    levels = sorted(by_depth)
-    below = [0.0] * len(levels)
-    for key, label in ((QUERIES, "queries"), (RECONFIGURATION, "reconfiguration")):
-        means = [
-            statistics.fmean(trial.user_attrs.get(key, 0.0) for trial in by_depth[level])
-            for level in levels
-        ]
-        axes.bar(levels, means, bottom=below, label=label)
-        below = [a + b for a, b in zip(below, means)]
+    levels, queries = means_by_depth(trials, QUERIES)
+    _, reconfiguration = means_by_depth(trials, RECONFIGURATION)
+    axes.bar(levels, queries, label="queries")
+    axes.bar(levels, reconfiguration, bottom=queries, label="reconfiguration")
     axes.set_xlabel("depth h in the tree")
     axes.set_ylabel("mean seconds of a trial")
     axes.legend()
     return figure
+
+
+def means_by_depth(trials: Sequence[FrozenTrial], key: str) -> tuple[list[int], list[float]]:
+    """Return the depths h, from 1, and the mean of a user attribute at each."""
+    by_depth: dict[int, list[float]] = {}
+    for trial in trials:
+        if _DEPTH in trial.user_attrs and key in trial.user_attrs:
+            level = trial.user_attrs[_DEPTH] + 1
+            by_depth.setdefault(level, []).append(trial.user_attrs[key])
+    levels = sorted(by_depth)
+    return levels, [statistics.fmean(by_depth[level]) for level in levels]
 
 
 def draw_tree(trials: Sequence[FrozenTrial], names: Sequence[str]) -> Figure:

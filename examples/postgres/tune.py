@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence
+import math
 import time
 from typing import Any
 
@@ -30,7 +31,7 @@ RECONFIGURATION = "reconfiguration_seconds"
 QUERIES = "query_seconds"
 FAILURE = "failure"
 
-OnTrial = Callable[[optuna.trial.FrozenTrial], None]
+OnTrial = Callable[[optuna.trial.FrozenTrial], object]
 
 
 def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
@@ -77,7 +78,7 @@ def make_pruner(sampler: str) -> BasePruner:
     """Return what ends a trial when it has shown enough: what suits the sampler."""
     if sampler == "pcts":
         return optuna.pruners.NopPruner()
-    return optuna.pruners.MedianPruner(n_warmup_steps=2)
+    return optuna.pruners.MedianPruner(n_warmup_steps=2)  # Optuna's default, but for the warm-up
 
 
 def open_storage(url: str) -> optuna.storages.RDBStorage:
@@ -101,7 +102,7 @@ def tune(
     study: optuna.Study,
     evaluator: Evaluator,
     *,
-    budget: float,
+    budget: float = math.inf,
     n_trials: int | None = None,
     in_flight: int = 8,
     fraction: float | None = None,
@@ -132,11 +133,11 @@ def tune(
         ServerLostError:
             If the server does not come back after a failure. That trial is told.
     """
-    ledger = CostBudget(budget=budget, cost=lambda trial: trial.user_attrs.get(COST))
+    spent = CostBudget(budget=1.0, cost=lambda trial: trial.user_attrs.get(COST)).spent
     while True:
         n_ended = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
         size = in_flight if n_trials is None else min(in_flight, n_trials - n_ended)
-        if size <= 0 or ledger.spent(study) >= budget:
+        if size <= 0 or spent(study) >= budget:
             return
         wave: list[optuna.Trial] = []
         try:
@@ -147,7 +148,7 @@ def tune(
                 _evaluate(study, trial, evaluator, fraction)
                 if on_trial is not None:
                     on_trial(study.get_trials(deepcopy=False)[trial.number])
-                if ledger.spent(study) >= budget:
+                if spent(study) >= budget:
                     return
         finally:
             for trial in wave:

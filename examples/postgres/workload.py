@@ -45,7 +45,10 @@ class Workload(Protocol):
         ...
 
     def run(self, connection: Connection, number: int) -> Iterator[str]:
-        """Run a round, and yield the name of each query when its result has been read."""
+        """Run a round, and yield the name of each query when its result has been read.
+
+        Rounds count from 0; one more, number ``n_rounds``, is run to warm up and not measured.
+        """
         ...
 
 
