@@ -134,7 +134,7 @@ def describe(result: Result) -> str:
             f"{result.n_builds} indexes built, {result.n_restarts} restarts, "
             f"{result.total(RECONFIGURATION):.0f} s of reconfiguration, "
             f"{result.total(QUERIES):.0f} s of queries",
-            f"  best of a seed {statistics.median(best):.2f} s (median; noisy, and at the arm's own "
+            f"  best of a seed {statistics.median(best):.2f} s (median; noisy, at its own "
             "fidelity)",
             f"  power law    h^-beta, beta = {power.model.beta:.2f} ({low:.2f} to {high:.2f}), "
             f"error {power.error:.2f}; by seed {seeds}",

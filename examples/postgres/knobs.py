@@ -15,6 +15,7 @@ import enum
 import os
 from pathlib import Path
 from typing import Any
+import zlib
 
 from optuna.distributions import BaseDistribution
 from optuna.distributions import CategoricalDistribution
@@ -31,6 +32,7 @@ Configuration = Mapping[str, Any]
 
 # Only indexes with this prefix are ever created or dropped.
 INDEX_PREFIX = "pcts_"
+_MAX_NAME = 63  # bytes of an identifier
 
 
 class Cost(enum.Enum):
@@ -51,7 +53,12 @@ class Index:
     @property
     def name(self) -> str:
         """Its name in the database."""
-        return INDEX_PREFIX + "_".join((self.table, *self.columns))
+        name = INDEX_PREFIX + "_".join((self.table, *self.columns))
+        if len(name.encode()) <= _MAX_NAME:
+            return name
+        # The server would cut it off, and two indexes might then have one name.
+        mark = f"_{zlib.crc32(name.encode()):08x}"
+        return name.encode()[: _MAX_NAME - len(mark)].decode(errors="ignore") + mark
 
     def __str__(self) -> str:
         return f"{self.table}({', '.join(self.columns)})"

@@ -99,6 +99,7 @@ class EmbeddedServer:
         self._start_limit = start_limit
         self._user = _UNPRIVILEGED if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock: int | None = None
 
     def __enter__(self) -> EmbeddedServer:
         _remove_leftovers(self._parent)
@@ -115,8 +116,11 @@ class EmbeddedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self.stop(keep=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     @property
     def pid(self) -> int | None:
@@ -173,12 +177,13 @@ class EmbeddedServer:
                     raise
                 time.sleep(_POLL)
 
-    def stop(self) -> None:
-        """Stop the server: politely, then at once, and then without asking."""
+    def stop(self, *, keep: bool = True) -> None:
+        """Stop the server: politely if its data are to be kept, else at once."""
         process = self._process
         if process is None:
             return
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+        signals = [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL]
+        for number in signals if keep else signals[1:]:
             if process.poll() is None:
                 process.send_signal(number)
             try:
@@ -209,8 +214,9 @@ class EmbeddedServer:
             (self.folder / part).mkdir(mode=0o700)
             if self._user is not None:
                 shutil.chown(self.folder / part, self._user)
-        command = ["initdb", "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
-        done = self._popen([*command, "-D", str(self._data)], stdout=subprocess.PIPE)
+        options = ["-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        command = ["initdb", *options, "-D", str(self._data)]
+        done = self._popen(command, stdout=subprocess.PIPE)
         output, _ = done.communicate(timeout=120)
         if done.returncode != 0:
             raise ServerLostError(
@@ -268,9 +274,8 @@ class EmbeddedServer:
     def _complaint(self) -> str:
         """Return why the server did not start, from its log."""
         lines = self._log.read_text(errors="replace").splitlines()
-        marks = ("FATAL:", "PANIC:", "ERROR:", "LOG:  invalid", "LOG:  syntax", "LOG:  unrecog")
-        said = [line.split("] ", 1)[-1] for line in lines if any(mark in line for mark in marks)]
-        return one_line(" ".join(said or lines[-1:]).replace(str(self.folder), "..."))
+        said = [line.split("] ", 1)[-1] for line in lines]
+        return one_line(" ".join(said).replace(str(self.folder), "..."))
 
     def _popen(self, command: list[str], stdout: Any) -> subprocess.Popen[bytes]:
         program, *arguments = command
@@ -310,7 +315,7 @@ def _die_with_parent() -> Callable[[], None] | None:
     parent = os.getpid()
 
     def call() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
         if os.getppid() != parent:  # it died in the meantime
             os._exit(1)
 
