@@ -277,9 +277,7 @@ def small_disk() -> Iterator[Path]:
 def test_a_full_disk(small_disk: Path) -> None:
     with EmbeddedServer(parent=small_disk) as server:
         with closing(server.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute(
-                "CREATE TABLE sales AS SELECT i AS day FROM generate_series(1, 200000) i"
-            )
+            cursor.execute("CREATE TABLE sales AS SELECT day FROM generate_series(1, 200000) day")
         evaluator = script_evaluator(server, "SELECT 1")
         filler = small_disk / "filler"
         free = shutil.disk_usage(small_disk).free
@@ -305,7 +303,7 @@ SET min_parallel_table_scan_size = 0;
 SELECT count(*) FROM sales a JOIN sales b USING (day)'''
 with EmbeddedServer() as server:
     with closing(server.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE sales AS SELECT i AS day FROM generate_series(1, 300000) i")
+        cursor.execute("CREATE TABLE sales AS SELECT day FROM generate_series(1, 300000) day")
         cursor.execute("ANALYZE sales")
     evaluator = script_evaluator(server, query)
     parallel = {**evaluator.knobs.defaults, "work_mem_mb": 64}

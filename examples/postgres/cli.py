@@ -12,10 +12,12 @@ from pathlib import Path
 import signal
 
 import optuna
+import psycopg2
 from tqdm import tqdm
 
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.failure import ConfigError
+from examples.postgres.failure import one_line
 from examples.postgres.failure import ServerLostError
 from examples.postgres.knobs import Knobs
 from examples.postgres.own_server import OwnServer
@@ -116,8 +118,8 @@ def open_evaluator(
                 yield evaluator
     except ConfigError as error:
         raise SystemExit(f"The default configuration failed: {error}") from error
-    except (ServerLostError, ValueError, FileNotFoundError) as error:
-        raise SystemExit(str(error)) from error
+    except (ServerLostError, ValueError, FileNotFoundError, psycopg2.Error) as error:
+        raise SystemExit(one_line(error)) from error
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -22,6 +22,7 @@ from sqlalchemy import make_url
 
 from examples.postgres.database import connect
 from examples.postgres.database import Connection
+from examples.postgres.failure import classified
 from examples.postgres.failure import ConfigError
 from examples.postgres.failure import Kind
 from examples.postgres.failure import ServerLostError
@@ -120,7 +121,8 @@ class OwnServer:
                 If the server refuses them.
         """
         self._save(settings)
-        self._write({**self._read_saved(), **settings})
+        with classified():
+            self._write({**self._read_saved(), **settings})
         self._run_restart_command()
 
     def _read_saved(self) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
 from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
 
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.evaluator import Measurement
@@ -86,7 +87,11 @@ def open_storage(url: str) -> optuna.storages.RDBStorage:
 
     A crash of the machine may lose the last reports, but not the file.
     """
-    storage = optuna.storages.RDBStorage(url)
+    try:
+        storage = optuna.storages.RDBStorage(url)
+    except SQLAlchemyError:  # perhaps another run was just making the tables
+        time.sleep(1.0)
+        storage = optuna.storages.RDBStorage(url)
     if storage.engine.dialect.name == "sqlite":
 
         @event.listens_for(storage.engine, "connect")
