@@ -73,11 +73,11 @@ def main() -> None:
             raise SystemExit("No trial has finished.")
         if interrupted:
             print("Interrupted. The same command goes on; this is what was found so far:\n")
-            print(found_text(evaluator, found))
+        print(found_text(evaluator, found))
+        if interrupted:
             return
         with tqdm(total=2 * _N_PAIRS, desc="default against found", leave=False) as bar:
             paired = measure_pairs(evaluator, found, n_pairs=_N_PAIRS, on_run=bar.update)
-        print(found_text(evaluator, found))
         print(paired)
         print(f"report: {write_report(args.report, study, evaluator, found, paired)}")
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import closing
 from contextlib import contextmanager
-import os
 from pathlib import Path
 import signal
 
@@ -96,12 +95,13 @@ def open_evaluator(
 ) -> Iterator[Evaluator]:
     """Start or take a server, load it, measure its default and calibrate.
 
-    What goes wrong here is a message to the user, not a traceback; SIGTERM is like Ctrl-C.
+    What goes wrong here is a message to the user, not a traceback. To be terminated, or to
+    lose the terminal, is like Ctrl-C.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    if os.name != "posix":
-        parser.error("needs Linux or macOS (on Windows: WSL).")
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # with nohup it is not
+            signal.signal(number, signal.default_int_handler)
     try:
         workload = find_workload(args.workload, args.scale)
         with _server(parser, args, workload) as server:
@@ -116,12 +116,8 @@ def open_evaluator(
                 evaluator.calibrate()
                 print("seconds to change: " + ", ".join(_costs(evaluator)))
                 yield evaluator
-    except ConfigError as error:
-        raise SystemExit(f"The default configuration failed: {error}") from error
-    except (ServerLostError, ValueError, FileNotFoundError, psycopg2.Error) as error:
+    except (ConfigError, ServerLostError, ValueError, OSError, psycopg2.Error) as error:
         raise SystemExit(one_line(error)) from error
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _server(
@@ -150,8 +146,11 @@ def _load(server: EmbeddedServer | OwnServer, workload: Workload) -> None:
 
 
 def _measure_default(evaluator: Evaluator) -> float:
-    full_run(evaluator, evaluator.knobs.defaults)  # the first reads the tables into memory
-    seconds = full_run(evaluator, evaluator.knobs.defaults).estimate
+    try:
+        full_run(evaluator, evaluator.knobs.defaults)  # the first reads the tables into memory
+        seconds = full_run(evaluator, evaluator.knobs.defaults).estimate
+    except ConfigError as error:
+        raise ValueError(f"The default configuration failed: {error}") from error
     print(f"default configuration: {seconds:.2f} s for the workload")
     return seconds
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
 import time
@@ -117,9 +118,10 @@ class Evaluator:
     def close(self) -> None:
         """Drop the indexes that were built. Restart settings are the server's business."""
         self._connection.close()  # it may be in the middle of a query
-        self._connection = self._server.connect()
-        self._drop_indexes()
-        self._connection.close()
+        with suppress(psycopg2.OperationalError):  # a server that is lost
+            self._connection = self._server.connect()
+            self._drop_indexes()
+            self._connection.close()
 
     # ------------------------------------------------------------------ configurations
 
@@ -211,17 +213,18 @@ class Evaluator:
     # ------------------------------------------------------------------ costs of changes
 
     def calibrate(self) -> None:
-        """Measure what a change of each knob costs, each from the defaults.
-
-        Raises:
-            ConfigError:
-                If the server does not go along.
-        """
+        """Measure what a change of each knob costs, each from the defaults."""
         defaults = self.knobs.defaults
         self.apply(defaults)
         for knob in self.knobs:
-            self.change_costs[knob.name] = self.apply({**defaults, knob.name: _largest(knob)})
-            self.apply(defaults)
+            start = time.perf_counter()
+            try:
+                self.apply({**defaults, knob.name: _largest(knob)})
+                self.change_costs[knob.name] = time.perf_counter() - start
+                self.apply(defaults)
+            except ConfigError:  # too large for this machine, which is for the search to learn
+                self.change_costs[knob.name] = time.perf_counter() - start
+                self.recover()
 
     def switch_cost(self, old: Configuration, new: Configuration) -> float:
         """Return the expected seconds from one configuration to another."""

@@ -220,7 +220,7 @@ def _restart_knobs() -> list[Knob]:
         Knob(
             "wal_buffers_log2_kb",
             Cost.RESTART,
-            IntDistribution(6, 14),
+            IntDistribution(6, 14, step=2),
             "wal_buffers",
             "kB",
             is_log2=True,
@@ -235,7 +235,7 @@ def _session_knobs() -> list[Knob]:
 
     return [
         session("work_mem", IntDistribution(1, 128, log=True), "MB"),
-        session("random_page_cost", FloatDistribution(1.0, 6.0)),
+        session("random_page_cost", FloatDistribution(1.0, 6.0, log=True)),
         session("max_parallel_workers_per_gather", IntDistribution(0, 2)),
         session("effective_cache_size", IntDistribution(64, 8192, log=True), "MB"),
         session("hash_mem_multiplier", FloatDistribution(1.0, 8.0)),

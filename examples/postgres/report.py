@@ -12,6 +12,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 import optuna
 from optuna.trial import FrozenTrial
 
@@ -27,8 +28,9 @@ from examples.postgres.tune import split_order
 
 # Where PCTSSampler says how deep in the tree a trial is.
 _DEPTH = "pcts:depth"
-# A block of the tree that is narrower than this share of the picture has no label.
+# A block of the tree that is narrower than this share of the picture has no label, or no edge.
 _LABEL_WIDTH = 0.04
+_EDGE_WIDTH = 0.006
 
 
 def found_text(evaluator: Evaluator, found: Configuration) -> str:
@@ -122,6 +124,7 @@ def draw_cost_by_depth(trials: Sequence[FrozenTrial]) -> Figure:
     _, reconfiguration = means_by_depth(trials, RECONFIGURATION)
     axes.bar(levels, queries, label="queries")
     axes.bar(levels, reconfiguration, bottom=queries, label="reconfiguration")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("depth h in the tree")
     axes.set_ylabel("mean seconds of a trial")
     axes.legend()
@@ -161,7 +164,8 @@ def draw_tree(trials: Sequence[FrozenTrial], names: Sequence[str]) -> Figure:
         for value, child in children.items():
             width = len(child) / len(known)
             best = colormap(norm(min(_value(trial) for trial in child)))
-            axes.add_patch(Rectangle((left, row), width, 1, facecolor=best, edgecolor="w"))
+            edge = "w" if width > _EDGE_WIDTH else best
+            axes.add_patch(Rectangle((left, row), width, 1, facecolor=best, edgecolor=edge))
             if width > _LABEL_WIDTH:
                 text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
                 axes.text(left + width / 2, row + 0.5, text, ha="center", va="center")

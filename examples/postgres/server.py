@@ -337,11 +337,11 @@ def _remove_leftovers(parent: Path) -> None:
     Only folders that belong to this user and that no living process has locked.
     """
     for folder in parent.glob(f"{FOLDER_PREFIX}*"):
-        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-            continue
         try:
+            if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+                continue
             handle = os.open(folder / "lock", os.O_RDWR)
-        except FileNotFoundError:
+        except FileNotFoundError:  # it is just being made, or removed
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

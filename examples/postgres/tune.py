@@ -193,6 +193,7 @@ def _evaluate(
         else:  # what was reported is known
             trial.set_user_attr(FAILURE, "interrupted")
             _tell(study, trial, measurement, TrialState.PRUNED)
+        evaluator.recover()  # it was in the middle of something
         raise
 
 
