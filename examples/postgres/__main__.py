@@ -26,6 +26,7 @@ from examples.postgres.tune import make_pruner
 from examples.postgres.tune import make_sampler
 from examples.postgres.tune import open_storage
 from examples.postgres.tune import SAMPLERS
+from examples.postgres.tune import spent
 from examples.postgres.tune import tune
 
 
@@ -101,7 +102,7 @@ def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -
     layout = "{desc}: {percentage:3.0f}% |{bar}| {n:.0f}/{total:.0f} s{postfix}"
     with tqdm(total=args.budget, desc="tune", bar_format=layout) as bar:
         n_ended, best = len(ended), float("inf")
-        bar.update(min(sum(t.user_attrs.get(COST, 0.0) for t in ended), args.budget))
+        bar.update(min(spent(study), args.budget))
 
         def show(trial: FrozenTrial) -> None:
             nonlocal n_ended, best

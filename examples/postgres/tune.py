@@ -19,14 +19,13 @@ from examples.postgres.evaluator import Evaluator
 from examples.postgres.evaluator import Measurement
 from examples.postgres.failure import ConfigError
 from examples.postgres.knobs import Cost
-from optuna_pcts import CostBudget
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 
 
 SAMPLERS = ("pcts", "tpe", "random")
 
-# User attributes of a trial. The first is what CostBudget and fit_cost read.
+# User attributes of a trial. The first is what fit_cost reads.
 COST = "pcts:cost"
 RECONFIGURATION = "reconfiguration_seconds"
 QUERIES = "query_seconds"
@@ -103,6 +102,12 @@ def open_storage(url: str) -> optuna.storages.RDBStorage:
     return storage
 
 
+def spent(study: optuna.Study) -> float:
+    """Return the seconds that all trials of a study have cost."""
+    trials = study.get_trials(deepcopy=False)
+    return math.fsum(trial.user_attrs.get(COST, 0.0) for trial in trials)
+
+
 def tune(
     study: optuna.Study,
     evaluator: Evaluator,
@@ -138,7 +143,6 @@ def tune(
         ServerLostError:
             If the server does not come back after a failure. That trial is told.
     """
-    spent = CostBudget(budget=1.0, cost=lambda trial: trial.user_attrs.get(COST)).spent
     while True:
         n_ended = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
         size = in_flight if n_trials is None else min(in_flight, n_trials - n_ended)
@@ -171,11 +175,11 @@ def _evaluate(
     try:
         for measurement in evaluator.measure(trial.params):
             trial.report(measurement.estimate, measurement.n_done)
-            if trial.should_prune():
-                _tell(study, trial, measurement, TrialState.PRUNED)
-                return
             if measurement.n_done == last:
                 _tell(study, trial, measurement, TrialState.COMPLETE)
+                return
+            if trial.should_prune():
+                _tell(study, trial, measurement, TrialState.PRUNED)
                 return
     except ConfigError as failure:
         trial.set_user_attr(FAILURE, str(failure))
