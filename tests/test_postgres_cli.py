@@ -140,11 +140,12 @@ def test_two_at_once_share_a_study(tmp_path: Path) -> None:
 def test_decay_prints_fits_and_a_verdict_of_every_arm(tmp_path: Path) -> None:
     module = "examples.postgres.decay"
     out, _ = run(tmp_path, "--scale", 0.02, "--trials", 20, "--seeds", 1, module=module)
-    assert len(re.findall(r"power law +h\^-beta, beta = [0-9.]+ \([0-9.]+ to [0-9.]+\)", out)) == 3
-    assert len(re.findall(r"exponential +beta\^-h, beta = ", out)) == 3
-    assert (
-        len(re.findall("Decay exhibited|Decay not exhibited: the interval contains 0", out)) == 3
-    )
+    number = r"-?[0-9.]+"
+    interval = rf"{number} \({number} to {number}\)"
+    assert len(re.findall(rf"power law h\^-beta: beta {interval}; by seed {number}", out)) == 3
+    assert len(re.findall(rf"exponential exp\(-beta h\): beta {interval}", out)) == 3
+    assert len(re.findall("^[a-z, ()]+: decay (not )?exhibited", out, re.MULTILINE)) == 3
+    assert len(re.findall("Cost of 20 trials", out)) == 3
     report = tmp_path / "postgres-report"
     assert (report / "decay.txt").read_text() in out
     assert (report / "decay.png").stat().st_size > 1000

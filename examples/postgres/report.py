@@ -27,7 +27,7 @@ from examples.postgres.tune import split_order
 
 
 # Where PCTSSampler says how deep in the tree a trial is.
-_DEPTH = "pcts:depth"
+DEPTH = "pcts:depth"
 # A block of the tree that is narrower than this share of the picture has no label, or no edge.
 _LABEL_WIDTH = 0.04
 _EDGE_WIDTH = 0.006
@@ -135,8 +135,8 @@ def means_by_depth(trials: Sequence[FrozenTrial], key: str) -> tuple[list[int], 
     """Return the depths h, from 1, and the mean of a user attribute at each."""
     by_depth: dict[int, list[float]] = {}
     for trial in trials:
-        if _DEPTH in trial.user_attrs and key in trial.user_attrs:
-            level = trial.user_attrs[_DEPTH] + 1
+        if DEPTH in trial.user_attrs and key in trial.user_attrs:
+            level = trial.user_attrs[DEPTH] + 1
             by_depth.setdefault(level, []).append(trial.user_attrs[key])
     levels = sorted(by_depth)
     return levels, [statistics.fmean(by_depth[level]) for level in levels]
