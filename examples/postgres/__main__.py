@@ -34,7 +34,7 @@ _N_PAIRS = 5
 
 
 def main() -> None:
-    parser = cli.new_parser(__doc__)
+    parser = cli.new_parser("examples.postgres", __doc__)
     parser.add_argument(
         "--budget",
         type=cli.positive,

@@ -30,10 +30,17 @@ from examples.postgres.workload import Workload
 _PATIENCE = 5.0
 
 
-def new_parser(description: str) -> argparse.ArgumentParser:
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the defaults that say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return super()._get_help_string(action) if action.default else action.help
+
+
+def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
     """Return a parser with the options that all commands have."""
     parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        prog=f"python -m {module}", description=description, formatter_class=_Help
     )
     parser.add_argument(
         "--in-flight", type=positive_int, default=8, metavar="N", help="trials asked at a time"

@@ -65,7 +65,7 @@ def measure(
 
 
 def main() -> None:
-    parser = cli.new_parser(__doc__)
+    parser = cli.new_parser("examples.postgres.compare", __doc__)
     parser.add_argument("--seeds", type=cli.positive_int, default=5, metavar="N", help="runs")
     parser.add_argument(
         "--budget", type=cli.positive, default=60.0, metavar="S", help="seconds of a run"

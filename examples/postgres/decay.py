@@ -215,7 +215,7 @@ def draw(results: Sequence[Result]) -> Figure:
 
 
 def main() -> None:
-    parser = cli.new_parser(__doc__)
+    parser = cli.new_parser("examples.postgres.decay", __doc__)
     parser.add_argument("--seeds", type=cli.positive_int, default=3, metavar="N", help="runs")
     parser.add_argument(
         "--trials", type=cli.positive_int, default=120, metavar="N", help="trials of a run"
