@@ -219,10 +219,10 @@ class Evaluator:
         for knob in self.knobs:
             start = time.perf_counter()
             try:
-                self.apply({**defaults, knob.name: _largest(knob)})
+                self.apply({**defaults, knob.name: _typical(knob)})
                 self.change_costs[knob.name] = time.perf_counter() - start
                 self.apply(defaults)
-            except ConfigError:  # too large for this machine, which is for the search to learn
+            except ConfigError:  # which is for the search to learn
                 self.change_costs[knob.name] = time.perf_counter() - start
                 self.recover()
 
@@ -288,8 +288,10 @@ class Evaluator:
             cursor.execute(statement, values or None)
 
 
-def _largest(knob: Knob) -> Any:
+def _typical(knob: Knob) -> Any:
+    """Return a value that is not the default, from the middle of a range."""
     if isinstance(knob.distribution, CategoricalDistribution):
-        return knob.distribution.choices[-1]
+        return knob.distribution.choices[0 if knob.index is not None else -1]
     assert isinstance(knob.distribution, (IntDistribution, FloatDistribution))
-    return knob.distribution.high
+    middle = (knob.distribution.low + knob.distribution.high) / 2
+    return int(middle) if isinstance(knob.distribution, IntDistribution) else middle

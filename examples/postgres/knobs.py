@@ -143,7 +143,9 @@ class Knobs:
             durability:
                 Whether the last transactions may be lost in a crash, for speed.
         """
-        off_on = CategoricalDistribution([False, True])
+        # The tree evaluates the centres of its cells, and of two choices that is the latter: the
+        # search begins without an index, as the server does, and has to find out which it needs.
+        off_on = CategoricalDistribution([True, False])
         knobs = [Knob(f"index {i}", Cost.INDEX, off_on, index=i) for i in indexes]
         if can_restart:
             knobs += _restart_knobs()
