@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+from helpers import heed_ctrl_c
 import optuna
 from optuna.trial import TrialState
 import pytest
@@ -37,6 +38,7 @@ def start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_ctrl_c,
     )
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+from helpers import heed_ctrl_c
 import psycopg2
 import pytest
 
@@ -89,7 +90,11 @@ def parent() -> Path:
 
 def start_script(parent: Path) -> tuple[subprocess.Popen[str], int, Path]:
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(parent)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT, str(parent)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
     )
     assert process.stdout is not None
     pid, folder = process.stdout.readline().split()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-import os
 from pathlib import Path
-import signal
 
 import optuna
 from optuna.distributions import CategoricalDistribution
@@ -180,7 +178,7 @@ class Interrupted(Shop):
             self.n_runs += 1
             if self.n_runs == self.at:
                 if self.action == "ctrl-c":
-                    os.kill(os.getpid(), signal.SIGINT)
+                    raise KeyboardInterrupt
                 else:
                     Path(self.action).write_text("nonsense = 1\n")
                     raise_crash(connection)
