@@ -152,9 +152,10 @@ def test_a_start_that_takes_too_long_is_given_up(server: EmbeddedServer) -> None
 
 
 def test_a_killed_server_starts_again(server: EmbeddedServer) -> None:
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGKILL)
-    wait_until_gone(server.pid)
+    pid = server.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until_gone(pid)
     assert (server.folder / "data" / "postmaster.pid").exists()  # stale
     server.reset()
     assert ask(server, "SELECT 1") == "1"
@@ -181,6 +182,19 @@ def test_leaving_the_context_leaves_nothing(parent: Path) -> None:
         assert pid is not None
         held = segments(pid, server.folder)
     assert not is_alive(pid)
+    assert not any(map(segment_exists, held))
+    assert list(parent.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_server_that_somebody_killed_leaves_nothing(parent: Path) -> None:
+    with EmbeddedServer(parent=parent) as server:
+        pid = server.pid
+        assert pid is not None
+        held = segments(pid, server.folder)
+        os.kill(pid, signal.SIGKILL)
+        wait_until_gone(pid)
+        assert any(map(segment_exists, held))
     assert not any(map(segment_exists, held))
     assert list(parent.iterdir()) == []
 

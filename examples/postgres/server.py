@@ -10,6 +10,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from contextlib import closing
+from contextlib import suppress
 import ctypes
 import fcntl
 import importlib.util
@@ -116,6 +117,10 @@ class EmbeddedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            # Somebody killed it: only its next start frees the shared memory that it had.
+            with suppress(ConfigError):
+                self.start()
         self.stop(keep=False)
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._lock is not None:
