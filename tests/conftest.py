@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 import os
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
 import optuna
 import pytest
+
+
+if TYPE_CHECKING:  # the other tests run without a database
+    from examples.postgres.evaluator import Evaluator
+    from examples.postgres.server import EmbeddedServer
 
 
 # A machine that is busy with something else must not fail a property. Continuous integration tries
@@ -33,3 +39,32 @@ def optuna_log(
     optuna.logging.enable_propagation()
     yield caplog
     optuna.logging.disable_propagation()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    """A PostgreSQL with the tables of a small shop."""
+    from examples.postgres.server import EmbeddedServer
+    from examples.postgres.workload import Shop
+
+    with EmbeddedServer() as server:
+        connection = server.connect()
+        assert list(Shop(scale=0.02).load(connection))[-1] == 1.0
+        connection.close()
+        yield server
+
+
+@pytest.fixture
+def evaluator(server: EmbeddedServer) -> Iterator[Evaluator]:
+    """An evaluator on the small shop, with the server at its defaults."""
+    from examples.postgres.evaluator import Evaluator
+    from examples.postgres.knobs import Knobs
+    from examples.postgres.workload import Shop
+
+    server.reset()
+    workload = Shop(scale=0.02, n_rounds=4)
+    evaluator = Evaluator(server, workload, Knobs.of(workload.indexes))
+    yield evaluator
+    if server.pid is None:
+        server.start()
+    evaluator.close()

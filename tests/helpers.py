@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import optuna
@@ -12,6 +13,11 @@ from optuna_pcts._tree import Tree
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 Statistics = tuple[int, int, float]
+
+
+def heed_ctrl_c() -> None:
+    """Let a new process be interrupted, also where this one ignores it: in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def new_trial(study: optuna.Study) -> int:

@@ -1,0 +1,1 @@
+"""Examples: each is a script or a package of its own."""

@@ -1,0 +1,130 @@
+"""Tune a real PostgreSQL server with Procrastinated Tree Search.
+
+Starts an embedded server, loads a small shop, and looks for indexes and settings that make its
+queries fast. Ctrl-C stops cleanly; the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import optuna
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState
+from sqlalchemy import make_url
+from tqdm import tqdm
+
+from examples.postgres import cli
+from examples.postgres.evaluator import Evaluator
+from examples.postgres.paired import measure_pairs
+from examples.postgres.report import found_text
+from examples.postgres.report import write_report
+from examples.postgres.tune import best_configuration
+from examples.postgres.tune import COST
+from examples.postgres.tune import make_pruner
+from examples.postgres.tune import make_sampler
+from examples.postgres.tune import open_storage
+from examples.postgres.tune import SAMPLERS
+from examples.postgres.tune import spent
+from examples.postgres.tune import tune
+
+
+_N_PAIRS = 5
+
+
+def main() -> None:
+    parser = cli.new_parser("examples.postgres", __doc__)
+    parser.add_argument(
+        "--budget",
+        type=cli.positive,
+        default=180.0,
+        metavar="S",
+        help="seconds that all trials of the study may take, earlier runs included",
+    )
+    parser.add_argument(
+        "--trials", type=cli.positive_int, metavar="N", help="trials that the study may have"
+    )
+    parser.add_argument(
+        "--storage",
+        default="sqlite:///postgres-tuning.db",
+        metavar="URL",
+        help="where the study is kept",
+    )
+    parser.add_argument("--sampler", choices=SAMPLERS, default="pcts", help="who searches")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the sampler")
+    parser.add_argument(
+        "--report", type=Path, default=Path("postgres-report"), metavar="DIR", help="pictures"
+    )
+    args = parser.parse_args()
+    storage = open_storage(args.storage)
+    print(f"study: {make_url(args.storage).render_as_string(hide_password=True)}")
+    with cli.open_evaluator(parser, args) as evaluator:
+        study = optuna.create_study(
+            storage=storage,
+            study_name="postgres",
+            load_if_exists=True,
+            sampler=make_sampler(args.sampler, evaluator, seed=args.seed),
+            pruner=make_pruner(args.sampler),
+        )
+        _check_same_workload(study, evaluator.workload.name)
+        interrupted = _tune(study, evaluator, args)
+        found = best_configuration(study, evaluator)
+        if found is None:
+            raise SystemExit("No trial has finished.")
+        if interrupted:
+            print("Interrupted. The same command goes on; this is what was found so far:\n")
+        print(found_text(evaluator, found))
+        if interrupted:
+            return
+        with tqdm(total=2 * _N_PAIRS, desc="default against found", leave=False) as bar:
+            paired = measure_pairs(evaluator, found, n_pairs=_N_PAIRS, on_run=bar.update)
+        print(paired)
+        print(f"report: {write_report(args.report, study, evaluator, found, paired)}")
+
+
+def _check_same_workload(study: optuna.Study, name: str) -> None:
+    known = study.user_attrs.get("workload")
+    if known is None:
+        study.set_user_attr("workload", name)
+    elif known != name:
+        raise ValueError(
+            f"The study in this storage is about another workload ({known}; now {name}). "
+            "Choose another --storage."
+        )
+
+
+def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -> bool:
+    """Tune with a progress bar, and return whether that was interrupted."""
+    ended = [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
+    if ended:
+        print(f"resuming with {len(ended)} trials")
+    layout = "{desc}: {percentage:3.0f}% |{bar}| {n:.0f}/{total:.0f} s{postfix}"
+    with tqdm(total=args.budget, desc="tune", bar_format=layout) as bar:
+        n_ended, best = len(ended), float("inf")
+        bar.update(min(spent(study), args.budget))
+
+        def show(trial: FrozenTrial) -> None:
+            nonlocal n_ended, best
+            n_ended += 1
+            if trial.state == TrialState.COMPLETE:
+                best = min(best, trial.values[0])
+            bar.set_postfix_str(f"{n_ended} trials, best {best:.2f} s", refresh=False)
+            bar.update(min(trial.user_attrs[COST], args.budget - bar.n))
+
+        try:
+            tune(
+                study,
+                evaluator,
+                budget=args.budget,
+                n_trials=args.trials,
+                in_flight=args.in_flight,
+                on_trial=show,
+            )
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    cli.run(main)

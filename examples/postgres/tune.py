@@ -1,0 +1,227 @@
+"""The study: several trials in flight, asked and told, on any Optuna storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+import math
+import time
+from typing import Any
+
+import optuna
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+from optuna.trial import TrialState
+from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
+
+from examples.postgres.evaluator import Evaluator
+from examples.postgres.evaluator import Measurement
+from examples.postgres.failure import ConfigError
+from examples.postgres.knobs import Cost
+from optuna_pcts import PCTSSampler
+from optuna_pcts import recommend
+
+
+SAMPLERS = ("pcts", "tpe", "random")
+
+# User attributes of a trial. The first is what fit_cost reads.
+COST = "pcts:cost"
+RECONFIGURATION = "reconfiguration_seconds"
+QUERIES = "query_seconds"
+FAILURE = "failure"
+
+OnTrial = Callable[[optuna.trial.FrozenTrial], object]
+
+
+def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
+    """Return the heavy knobs, the one that costs most to change first.
+
+    Cells deep in the tree then share the values of these, and pay nothing for them.
+    """
+    heavy = [knob.name for knob in evaluator.knobs if knob.cost is not Cost.SESSION]
+    heavy.sort(key=evaluator.change_costs.__getitem__, reverse=True)
+    return [*heavy]
+
+
+def make_sampler(
+    name: str,
+    evaluator: Evaluator,
+    *,
+    seed: int | None,
+    order: Sequence[str | Sequence[str]] | None = None,
+) -> BaseSampler:
+    """Return a sampler by its name.
+
+    Args:
+        name:
+            One of :data:`SAMPLERS`.
+        evaluator:
+            Calibrated.
+        seed:
+            Seed of the sampler.
+        order:
+            Split order of PCTS; descending cost by default.
+    """
+    if name == "tpe":
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    return PCTSSampler(
+        split_order=split_order(evaluator) if order is None else order,
+        search_space=evaluator.knobs.distributions,
+        seed=seed,
+    )
+
+
+def make_pruner(sampler: str) -> BasePruner:
+    """Return what ends a trial when it has shown enough: what suits the sampler."""
+    if sampler == "pcts":
+        return optuna.pruners.NopPruner()
+    return optuna.pruners.MedianPruner(n_warmup_steps=2)  # Optuna's default, but for the warm-up
+
+
+def open_storage(url: str) -> optuna.storages.RDBStorage:
+    """Return a storage; SQLite in a mode that does not wait for the disk at every report.
+
+    A crash of the machine may lose the last reports, but not the file.
+    """
+    try:
+        storage = optuna.storages.RDBStorage(url)
+    except SQLAlchemyError:  # perhaps another run was just making the tables
+        time.sleep(1.0)
+        storage = optuna.storages.RDBStorage(url)
+    if storage.engine.dialect.name == "sqlite":
+
+        @event.listens_for(storage.engine, "connect")
+        def relax(connection: Any, _: object) -> None:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+
+        storage.engine.dispose()  # the connections that were made before
+    return storage
+
+
+def spent(study: optuna.Study) -> float:
+    """Return the seconds that all trials of a study have cost."""
+    trials = study.get_trials(deepcopy=False)
+    return math.fsum(trial.user_attrs.get(COST, 0.0) for trial in trials)
+
+
+def tune(
+    study: optuna.Study,
+    evaluator: Evaluator,
+    *,
+    budget: float = math.inf,
+    n_trials: int | None = None,
+    in_flight: int = 8,
+    fraction: float | None = None,
+    on_trial: OnTrial | None = None,
+) -> None:
+    """Ask for trials in waves, run each wave in an order that shares reconfigurations, and tell.
+
+    Everything that matters is in the storage, so that a later call goes on where this one ended.
+    Trials that were asked and not run, because of the budget or Ctrl-C, go back into the queue.
+
+    Args:
+        study:
+            Minimises the seconds of the workload.
+        evaluator:
+            Calibrated.
+        budget:
+            Seconds that all trials of the study may cost, those of earlier calls included.
+        n_trials:
+            Number of trials that the study may have.
+        in_flight:
+            Size of a wave.
+        fraction:
+            Share of the workload that each trial runs; None leaves the end to the pruner.
+        on_trial:
+            Called with each trial that was told.
+
+    Raises:
+        ServerLostError:
+            If the server does not come back after a failure. That trial is told.
+    """
+    while True:
+        n_ended = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+        size = in_flight if n_trials is None else min(in_flight, n_trials - n_ended)
+        if size <= 0 or spent(study) >= budget:
+            return
+        wave: list[optuna.Trial] = []
+        try:
+            while len(wave) < size:
+                wave.append(study.ask(evaluator.knobs.distributions))
+            for trial in evaluator.ordered(wave, lambda trial: trial.params):
+                wave.remove(trial)
+                _evaluate(study, trial, evaluator, fraction)
+                if on_trial is not None:
+                    on_trial(study.get_trials(deepcopy=False)[trial.number])
+                if spent(study) >= budget:
+                    return
+        finally:
+            for trial in wave:
+                _put_back(study, trial)
+
+
+def _evaluate(
+    study: optuna.Study, trial: optuna.Trial, evaluator: Evaluator, fraction: float | None
+) -> None:
+    """Run one trial and tell it, whatever happens."""
+    n_rounds = evaluator.workload.n_rounds
+    last = n_rounds if fraction is None else max(round(fraction * n_rounds), 1)
+    start = time.perf_counter()
+    measurement: Measurement | None = None
+    try:
+        for measurement in evaluator.measure(trial.params):
+            trial.report(measurement.estimate, measurement.n_done)
+            if measurement.n_done == last:
+                _tell(study, trial, measurement, TrialState.COMPLETE)
+                return
+            if trial.should_prune():
+                _tell(study, trial, measurement, TrialState.PRUNED)
+                return
+    except ConfigError as failure:
+        trial.set_user_attr(FAILURE, str(failure))
+        try:
+            evaluator.recover()
+        finally:
+            queries = 0.0 if measurement is None else measurement.query_seconds
+            lost = time.perf_counter() - start - queries  # with the way back to the defaults
+            measurement = measurement or Measurement(n_rounds, 0.0)
+            measurement.reconfiguration_seconds = lost
+            _tell(study, trial, measurement, TrialState.FAIL)
+    except KeyboardInterrupt:
+        if measurement is None:
+            _put_back(study, trial)
+        else:  # what was reported is known
+            trial.set_user_attr(FAILURE, "interrupted")
+            _tell(study, trial, measurement, TrialState.PRUNED)
+        evaluator.recover()  # it was in the middle of something
+        raise
+
+
+def _tell(
+    study: optuna.Study, trial: optuna.Trial, measurement: Measurement, state: TrialState
+) -> None:
+    queries, reconfiguration = measurement.query_seconds, measurement.reconfiguration_seconds
+    trial.set_user_attr(QUERIES, queries)
+    trial.set_user_attr(RECONFIGURATION, reconfiguration)
+    trial.set_user_attr(COST, queries + reconfiguration)
+    value = measurement.estimate if state is TrialState.COMPLETE else None
+    study.tell(trial, value, state=state)
+
+
+def _put_back(study: optuna.Study, trial: optuna.Trial) -> None:
+    """Queue a trial that was not run: if it failed, that would count against its cell."""
+    study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+
+
+def best_configuration(study: optuna.Study, evaluator: Evaluator) -> dict[str, Any] | None:
+    """Return the configuration that is most likely the fastest, or None if no trial completed."""
+    try:
+        params = recommend(study).params
+    except ValueError:
+        return None
+    # A study that began with other options may lack a knob.
+    return {**evaluator.knobs.defaults, **params}
