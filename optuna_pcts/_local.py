@@ -30,10 +30,10 @@ _ELITE_PER_DIM = (2, 10)
 _MUTATIONS = 0.5
 # How the best are told from the lucky ones: so many of the best values are candidates, so many of
 # the trials nearest to them tell about them, with a coarse choice of settings. It is done often.
-_N_CANDIDATES = 60
-_N_NEIGHBOURS = 120
-_LENGTHS = (1.0, 2.5, 6.0, 16.0)
-_NOISES = (1e-6, 1e-2, 0.1, 0.5, 2.0, 10.0)
+_N_CANDIDATES = 40
+_N_NEIGHBOURS = 64
+_LENGTHS = (1.5, 5.0, 16.0)
+_NOISES = (1e-6, 0.03, 0.3, 3.0)
 # ... where worse than this is all the same: one value far off must not set the scale.
 _WORST = -5.0
 # It is fitted anew when the number of trials has grown by this factor.

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from optuna_pcts._policy import FloatArray
 
 
-LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-NOISES = (1e-6, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
+NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
 # Trials closer than this, in spreads of the candidates (root mean square over the parameters) and
 # with the same categories, are in the same place and support each other.
 _SAME_PLACE = 0.5
@@ -103,24 +103,27 @@ class Process:
         n_ordered = max(int(np.count_nonzero(~unordered)), 1)
         near = (squares <= _SAME_PLACE**2 * n_ordered) & (differ == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
+        eye, ones = np.eye(n), np.ones(n)
         settings = []
         for length in lengths:
             kernel = _matern(distance / length)
-            eigenvalues, vectors = np.linalg.eigh(kernel * with_bias)
-            ones, rotated = vectors.T @ np.ones(n), vectors.T @ values
-            cross = kernel[:n_candidates] @ vectors
-            for noise in noises:
-                weight = 1 / (np.maximum(eigenvalues, 0.0) + noise)
-                precision = float((ones * weight) @ ones)  # of the level
-                level = float((ones * weight) @ rotated) / precision
-                rest = rotated - level * ones
-                scale = float((rest * weight) @ rest) / max(n - 1, 1)
-                likelihood = 0.5 * (
-                    np.log(weight).sum() - np.log(precision) - (n - 1) * np.log(max(scale, 1e-300))
-                )
-                mean = level + cross @ (weight * rest)
-                from_level = 1 - cross @ (weight * ones)
-                variance = 1 - (cross**2 * weight).sum(axis=1) + from_level**2 / precision
+            cross = kernel[:n_candidates]
+            covariances = kernel * with_bias + np.multiply.outer(noises, eye)
+            # Inverted and not decomposed: for an eigendecomposition of this size BLAS starts
+            # threads, which are slower by orders of magnitude where cores are busy.
+            inverses = np.linalg.inv(covariances)
+            for inverse, log_det in zip(inverses, np.linalg.slogdet(covariances)[1]):
+                sums = inverse @ ones
+                precision = max(float(sums.sum()), 1e-300)  # of the level
+                level = float(sums @ values) / precision
+                rest = values - level
+                weights = inverse @ rest
+                scale = max(float(rest @ weights) / max(n - 1, 1), 1e-300)
+                likelihood = -0.5 * (log_det + np.log(precision) + (n - 1) * np.log(scale))
+                mean = level + cross @ weights
+                projected = cross @ inverse
+                variance = 1 - (projected * cross).sum(axis=1)
+                variance += (1 - projected @ ones) ** 2 / precision
                 settings.append((likelihood, mean, scale * np.maximum(variance, 0.0)))
         top = max(likelihood for likelihood, *_ in settings)
         share = np.exp([likelihood - top for likelihood, *_ in settings])

@@ -28,7 +28,7 @@ from optuna_pcts._space import SearchSpace
 # So many of the best trials are candidates ...
 _N_CANDIDATES = 60
 # ... and so many of the nearest trials, good or bad, tell about them.
-_N_NEIGHBOURS = 200
+_N_NEIGHBOURS = 150
 # Half width of a 95 % interval, in standard deviations.
 _Z = 1.96
 
