@@ -11,6 +11,7 @@ from typing import Any
 from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 import optuna
 from optuna.study import StudyDirection
 
@@ -29,6 +30,9 @@ from optuna_pcts._space import SearchSpace
 _N_CANDIDATES = 60
 # ... and so many of the nearest trials, good or bad, tell about them.
 _N_NEIGHBOURS = 150
+# What is worse than the median by more than this many times what the best is better is as good as
+# that: a plateau far below must not set the scale.
+_WORST = 5.0
 # Half width of a 95 % interval, in standard deviations.
 _Z = 1.96
 
@@ -114,10 +118,23 @@ def _recommend(
     candidates = best[~np.isnan(points[best]).any(axis=1)][:_N_CANDIDATES]
     if not len(candidates):  # no trial lies in the space that the newest ones have
         candidates, points = best[:_N_CANDIDATES], np.zeros((len(trials), 0))
-    rows = neighbourhood(points, candidates, _N_NEIGHBOURS)
-    process = Process(points[rows], values[rows], bias[rows], space.categories, len(candidates))
+    low = float(np.median(values))
+    values = np.maximum(values, low - _WORST * (float(values.max()) - low))
+
+    def estimate(trials: NDArray[np.bool_]) -> tuple[Process, NDArray[np.intp]]:
+        whole = np.where(trials[:, None], points, np.nan)
+        rows = neighbourhood(whole, candidates, _N_NEIGHBOURS)
+        n_candidates = len(candidates)
+        return Process(
+            points[rows], values[rows], bias[rows], space.categories, n_candidates
+        ), rows
+
+    # All trials help to choose. What is said of the choice relies on the furthest evaluated alone.
+    process, rows = estimate(np.ones(len(values), dtype=bool))
+    order = np.argsort(-(process.mean - process.std), kind="stable")
+    if (fidelity < fidelity.max()).any():
+        process, rows = estimate(fidelity == fidelity.max())
     mean, std, near = process.mean, process.std, process.is_near
-    order = np.argsort(-(mean - std), kind="stable")
     chosen: list[int] = []
     for i in order:
         if len(chosen) < top and not near[i, chosen].any():

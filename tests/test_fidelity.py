@@ -342,7 +342,7 @@ def test_reports_that_cannot_be_trusted() -> None:
 
 
 def test_a_trial_that_diverges_is_ended_at_its_fidelity_and_counts_as_failed() -> None:
-    sampler = PCTSSampler(seed=0)
+    sampler = PCTSSampler(seed=0, fidelity=DepthFidelity(bias=LinearBias(scale=0.0)))
     study = run(30, sampler=sampler)
     trial = study.ask()
     trial.suggest_float("x", 0, 1)
