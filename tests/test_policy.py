@@ -198,7 +198,8 @@ def test_local_asks_of_strange_values(values: list[float]) -> None:
 def test_local_asks_are_around_the_best_and_not_around_the_luckiest() -> None:
     points = np.random.default_rng(0).random((400, 2))
     truth = -4 * ((points - 0.4) ** 2).sum(axis=1)
-    by_neighbours, by_luck = [], []
+    by_neighbours: list[float] = []
+    by_luck: list[float] = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         values = truth + rng.normal(0, 0.2, 400)
