@@ -104,7 +104,7 @@ def test_the_budget_ends_the_search_and_a_larger_one_resumes_it(
             study_name="s",
             load_if_exists=True,
             sampler=make_sampler("pcts", evaluator, seed=0),
-            pruner=make_pruner("pcts"),
+            pruner=make_pruner("pcts", evaluator.workload.n_rounds),
         )
 
     first = study()

@@ -65,7 +65,7 @@ def main() -> None:
             study_name="postgres",
             load_if_exists=True,
             sampler=make_sampler(args.sampler, evaluator, seed=args.seed),
-            pruner=make_pruner(args.sampler),
+            pruner=make_pruner(args.sampler, evaluator.workload.n_rounds),
         )
         _check_same_workload(study, evaluator.workload.name)
         interrupted = _tune(study, evaluator, args)
@@ -111,6 +111,7 @@ def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -
                 best = min(best, trial.values[0])
             bar.set_postfix_str(f"{n_ended} trials, best {best:.2f} s", refresh=False)
             bar.update(min(trial.user_attrs[COST], args.budget - bar.n))
+            cli.heed_interrupt()
 
         try:
             tune(

@@ -9,6 +9,7 @@ from contextlib import closing
 from contextlib import contextmanager
 from pathlib import Path
 import signal
+from types import FrameType
 
 import optuna
 import psycopg2
@@ -35,6 +36,9 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return super()._get_help_string(action) if action.default else action.help
+
+
+_was_interrupted = False
 
 
 def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
@@ -96,6 +100,18 @@ def positive_int(text: str) -> int:
     return number
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _was_interrupted
+    _was_interrupted = True
+    raise KeyboardInterrupt
+
+
+def heed_interrupt() -> None:
+    """Interrupt again: an interrupt that meets a finaliser or a C callback is lost."""
+    if _was_interrupted:
+        raise KeyboardInterrupt
+
+
 @contextmanager
 def open_evaluator(
     parser: argparse.ArgumentParser, args: argparse.Namespace
@@ -106,9 +122,10 @@ def open_evaluator(
     lose the terminal, is like Ctrl-C.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # with nohup it is not
-            signal.signal(number, signal.default_int_handler)
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) in usual:  # with nohup it is not
+            signal.signal(number, _interrupt)
     try:
         workload = find_workload(args.workload, args.scale)
         with _server(parser, args, workload) as server:

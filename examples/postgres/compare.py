@@ -34,7 +34,8 @@ def search(
                 bar.set_description(f"{name}, seed {seed}")
                 evaluator.apply(evaluator.knobs.defaults)
                 study = optuna.create_study(
-                    sampler=make_sampler(name, evaluator, seed=seed), pruner=make_pruner(name)
+                    sampler=make_sampler(name, evaluator, seed=seed),
+                    pruner=make_pruner(name, evaluator.workload.n_rounds),
                 )
                 tune(study, evaluator, budget=budget, in_flight=in_flight)
                 best = best_configuration(study, evaluator)

@@ -105,7 +105,11 @@ def run(
                 evaluator.apply(evaluator.knobs.defaults)
                 study = optuna.create_study(
                     sampler=make_sampler("pcts", evaluator, seed=seed, order=arm.order),
-                    pruner=make_pruner("pcts") if arm.fraction is None else NopPruner(),
+                    pruner=(
+                        make_pruner("pcts", evaluator.workload.n_rounds)
+                        if arm.fraction is None
+                        else NopPruner()
+                    ),
                 )
                 before = evaluator.n_builds, evaluator.n_restarts
                 tune(

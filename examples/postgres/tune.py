@@ -19,6 +19,7 @@ from examples.postgres.evaluator import Evaluator
 from examples.postgres.evaluator import Measurement
 from examples.postgres.failure import ConfigError
 from examples.postgres.knobs import Cost
+from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 
@@ -74,10 +75,17 @@ def make_sampler(
     )
 
 
-def make_pruner(sampler: str) -> BasePruner:
-    """Return what ends a trial when it has shown enough: what suits the sampler."""
+def make_pruner(sampler: str, n_rounds: int) -> BasePruner:
+    """Return what ends a trial when it has shown enough: what suits the sampler.
+
+    Args:
+        sampler:
+            One of :data:`SAMPLERS`.
+        n_rounds:
+            Rounds of the whole workload.
+    """
     if sampler == "pcts":
-        return optuna.pruners.NopPruner()
+        return PCTSPruner(max_resource=n_rounds, min_resource=min(2, n_rounds))
     return optuna.pruners.MedianPruner(n_warmup_steps=2)  # Optuna's default, but for the warm-up
 
 
@@ -148,6 +156,8 @@ def tune(
         size = in_flight if n_trials is None else min(in_flight, n_trials - n_ended)
         if size <= 0 or spent(study) >= budget:
             return
+        if isinstance(study.sampler, PCTSSampler):
+            study.sampler.finish(spent(study) >= 0.9 * budget)
         wave: list[optuna.Trial] = []
         try:
             while len(wave) < size:
