@@ -331,7 +331,7 @@ def test_reports_that_cannot_be_trusted() -> None:
     study.tell(gap, state=TrialState.PRUNED)
     running = ask_and_report(study, {2: 1.0, 4: math.nan})
     nothing = ask_and_report(study, {1: math.nan})
-    with pytest.warns(UserWarning, match="step=2"):
+    with pytest.warns(UserWarning, match="already reported"):
         running.report(9.0, 2)  # Optuna keeps the first
     told = feedback(study)
     assert (told[1].value, told[1].fidelity) == (-2.0, 0.8)

@@ -9,6 +9,7 @@ from contextlib import closing
 from contextlib import contextmanager
 from pathlib import Path
 import signal
+import sys
 from types import FrameType
 
 import optuna
@@ -112,6 +113,11 @@ def heed_interrupt() -> None:
         raise KeyboardInterrupt
 
 
+def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    if unraisable.exc_type is not KeyboardInterrupt:  # that is heeded a little later
+        sys.__unraisablehook__(unraisable)
+
+
 @contextmanager
 def open_evaluator(
     parser: argparse.ArgumentParser, args: argparse.Namespace
@@ -122,6 +128,7 @@ def open_evaluator(
     lose the terminal, is like Ctrl-C.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sys.unraisablehook = _report_unraisable
     usual = (signal.SIG_DFL, signal.default_int_handler)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) in usual:  # with nohup it is not
