@@ -147,7 +147,9 @@ def test_decay_prints_fits_and_a_verdict_of_every_arm(tmp_path: Path) -> None:
     assert len(re.findall(rf"power law h\^-beta: beta {interval}; by seed {number}", out)) == 3
     assert len(re.findall(rf"exponential exp\(-beta h\): beta {interval}", out)) == 3
     assert len(re.findall("^[a-z, ()]+: decay (not )?exhibited", out, re.MULTILINE)) == 3
-    assert len(re.findall("Cost of 20 trials", out)) == 3
+    n_fitted = [int(n) for n in re.findall(r"Cost of (\d+) trials", out)]
+    assert n_fitted.count(20) >= 2  # where fidelity rises, some may end early
+    assert len(n_fitted) == 3
     report = tmp_path / "postgres-report"
     assert (report / "decay.txt").read_text() in out
     assert (report / "decay.png").stat().st_size > 1000
