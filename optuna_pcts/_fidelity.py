@@ -41,8 +41,6 @@ _KNOTS: FloatArray = np.concatenate([[0.0], 2.0 ** (np.arange(-12, 1) / 2)])
 # counts for less, and for nothing from so many on.
 _PRIOR_SCALE = 0.3
 _ENOUGH_CURVES = 5
-
-
 # What shifts on average does not shift by the same everywhere: the bias is at least this part of
 # the shift, even if that is too little to be seen in the noise.
 _SHIFT_SPREAD = 0.2
@@ -245,8 +243,8 @@ class BiasModel:
         return np.interp(fidelity, _KNOTS, self._shift)
 
     def zeta(self, fidelity: FloatArray | float) -> Any:
-        """Return the bias at a fidelity."""
-        return np.interp(fidelity, _KNOTS, self._zeta)
+        """Return the bias at a fidelity; a whole evaluation has none."""
+        return np.where(np.asarray(fidelity) < 1, np.interp(fidelity, _KNOTS, self._zeta), 0.0)
 
     def fidelity(self, diameter: float) -> float:
         """Return the lowest fidelity whose bias is at most a diameter (zeta^-1)."""

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from optuna_pcts._policy import FloatArray
-from optuna_pcts._process import neighbourhood
 from optuna_pcts._process import Process
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
@@ -97,17 +96,16 @@ class LocalSearch:
         candidates = best[has_value[best]][: max(min(_N_CANDIDATES, n // 2), size)]
         if len(candidates) < size:
             return Elite(points[best[:size]], self._slots)
-        rows = neighbourhood(
-            np.where(has_value[:, None], points, np.nan), candidates, _N_NEIGHBOURS
-        )
         process = Process(
-            points[rows],
-            np.maximum(rewards[rows], _WORST),
-            bias[rows],
+            points,
+            np.maximum(rewards, _WORST),
+            bias,
+            has_value,
             self._categories.tolist(),
-            len(candidates),
-            _LENGTHS,
-            _NOISES,
+            candidates=candidates,
+            n_neighbours=_N_NEIGHBOURS,
+            lengths=_LENGTHS,
+            noises=_NOISES,
         )
         order = np.argsort(-process.mean, kind="stable")[:size]
         return Elite(points[candidates[order]], self._slots)

@@ -24,25 +24,6 @@ _SAME_PLACE = 0.5
 _CATEGORY_DISTANCE = 2.0
 
 
-def neighbourhood(
-    points: FloatArray, candidates: NDArray[np.intp], n_neighbours: int
-) -> NDArray[np.intp]:
-    """Return the candidates, and then the other trials nearest to them, good or bad.
-
-    Only the best ones would be only the lucky ones.
-    """
-    spread = np.maximum(points[candidates].std(axis=0), 1e-3)
-    scaled = points / spread
-    gaps = np.full(len(points), np.inf)
-    for i in candidates:
-        gaps = np.minimum(gaps, ((scaled - scaled[i]) ** 2).sum(axis=1))
-    gaps[candidates] = -1.0
-    gaps[np.isnan(gaps)] = np.inf
-    nearest = np.argsort(gaps, kind="stable")[: max(n_neighbours, len(candidates))]
-    others = nearest[np.isfinite(gaps[nearest]) & (gaps[nearest] >= 0)]
-    return np.concatenate([candidates, others])
-
-
 class Process:
     """A Gaussian process with Matern 5/2 kernel, averaged over its settings.
 
@@ -56,15 +37,19 @@ class Process:
 
     Args:
         points:
-            Positions in the unit cube, one row per trial; the candidates first.
+            Positions in the unit cube, one row per trial; NaN where it is not known.
         values:
             Their values.
         bias:
             By how much each may be off for its fidelity.
+        usable:
+            Which of the trials may tell about the candidates.
         categories:
             For each axis the number of its unordered values, or 0 if it is ordered.
-        n_candidates:
-            How many of them are to be estimated.
+        candidates:
+            The trials to be estimated.
+        n_neighbours:
+            How many trials, the candidates among them, tell about them: the nearest.
         lengths, noises:
             Length scales in units of the candidates' own spread, and shares of noise, to choose
             from.
@@ -73,7 +58,8 @@ class Process:
         mean, std:
             The estimate of each candidate, and its standard deviation.
         is_near:
-            Whether a candidate (row) and a trial (column) are in the same place.
+            Whether a candidate (row) and a trial (column, the candidates first) are in the same
+            place.
     """
 
     def __init__(
@@ -81,12 +67,17 @@ class Process:
         points: FloatArray,
         values: FloatArray,
         bias: FloatArray,
+        usable: NDArray[np.bool_],
         categories: Sequence[int],
-        n_candidates: int,
+        *,
+        candidates: NDArray[np.intp],
+        n_neighbours: int,
         lengths: Sequence[float] = LENGTHS,
         noises: Sequence[float] = NOISES,
     ) -> None:
-        n = len(values)
+        rows = _neighbourhood(points, usable, candidates, n_neighbours)
+        points, values, bias = points[rows], values[rows], bias[rows]
+        n, n_candidates = len(rows), len(candidates)
         relative = bias / max(float(values.std()), 1e-300)
         with_bias = 1 + np.outer(relative, relative)
         spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
@@ -132,6 +123,28 @@ class Process:
         variances = np.array([variance for _, _, variance in settings])
         self.mean: FloatArray = share @ means
         self.std: FloatArray = np.sqrt(share @ (variances + (means - self.mean) ** 2))
+
+
+def _neighbourhood(
+    points: FloatArray,
+    usable: NDArray[np.bool_],
+    candidates: NDArray[np.intp],
+    n_neighbours: int,
+) -> NDArray[np.intp]:
+    """Return the candidates, and then the usable trials nearest to them, good or bad.
+
+    Only the best ones would be only the lucky ones.
+    """
+    spread = np.maximum(points[candidates].std(axis=0), 1e-3)
+    scaled = points / spread
+    gaps = np.full(len(points), np.inf)
+    for i in candidates:
+        gaps = np.minimum(gaps, ((scaled - scaled[i]) ** 2).sum(axis=1))
+    gaps[candidates] = -1.0
+    gaps[np.isnan(gaps) | ~usable] = np.inf
+    nearest = np.argsort(gaps, kind="stable")[: max(n_neighbours, len(candidates))]
+    others = nearest[np.isfinite(gaps[nearest]) & (gaps[nearest] >= 0)]
+    return np.concatenate([candidates, others])
 
 
 def _matern(distance: FloatArray) -> FloatArray:

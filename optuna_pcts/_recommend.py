@@ -21,7 +21,6 @@ from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import Status
 from optuna_pcts._policy import FloatArray
-from optuna_pcts._process import neighbourhood
 from optuna_pcts._process import Process
 from optuna_pcts._space import SearchSpace
 
@@ -87,7 +86,7 @@ def recommend(
 
     Raises:
         ValueError:
-            If the study has several objectives or no completed trial.
+            If the study has several objectives, or no trial that ended with a finite value.
     """
     if top is not None:
         check_integer("top", top)
@@ -121,19 +120,15 @@ def _recommend(
     low = float(np.median(values))
     values = np.maximum(values, low - _WORST * (float(values.max()) - low))
 
-    def estimate(trials: NDArray[np.bool_]) -> tuple[Process, NDArray[np.intp]]:
-        whole = np.where(trials[:, None], points, np.nan)
-        rows = neighbourhood(whole, candidates, _N_NEIGHBOURS)
-        n_candidates = len(candidates)
-        return Process(
-            points[rows], values[rows], bias[rows], space.categories, n_candidates
-        ), rows
+    def estimate(usable: NDArray[np.bool_]) -> Process:
+        data = points, values, bias, usable, space.categories
+        return Process(*data, candidates=candidates, n_neighbours=_N_NEIGHBOURS)
 
     # All trials help to choose. What is said of the choice relies on the furthest evaluated alone.
-    process, rows = estimate(np.ones(len(values), dtype=bool))
+    process = estimate(np.ones(len(values), dtype=bool))
     order = np.argsort(-(process.mean - process.std), kind="stable")
     if (fidelity < fidelity.max()).any():
-        process, rows = estimate(fidelity == fidelity.max())
+        process = estimate(fidelity == fidelity.max())
     mean, std, near = process.mean, process.std, process.is_near
     chosen: list[int] = []
     for i in order:
@@ -142,7 +137,7 @@ def _recommend(
     found = []
     for i in chosen:
         ends = sorted(float(sign * (mean[i] + d * std[i])) for d in (-_Z, _Z))
-        trial = trials[rows[i]]
+        trial = trials[candidates[i]]
         n_trials = int(np.count_nonzero(near[i]))
         value = float(sign * mean[i])
         found.append(
@@ -163,7 +158,7 @@ def _at_full_fidelity(
         if t.curve is not None:
             model.observe(t.number, t.curve)
     model.learn(trials[-1].number + 1)
-    values = values + np.where(fidelity < 1, model.shift(fidelity), 0.0)
+    values = values + model.shift(fidelity)
     low = float(np.median(values))
     model.scale(low, float(values.max()) - low, doubt=1.0)
-    return values, np.where(fidelity < 1, model.zeta(fidelity), 0.0)
+    return values, model.zeta(fidelity)

@@ -343,8 +343,7 @@ class Tree:
         trials = self._trials
         rows = np.flatnonzero(trials.ended[:below])
         rows = rows[~np.isnan(trials.point[:, rows]).any(axis=0)]
-        fidelity = trials.fidelity[rows]
-        bias = np.where(fidelity < 1, self._bias.zeta(fidelity), 0.0) / 2 / self._half_unit
+        bias = self._bias.zeta(trials.fidelity[rows]) / 2 / self._half_unit
         return trials.point[:, rows].T, self._scaled(self._values(rows)), bias
 
     def fidelity(self, depth: int) -> float:
@@ -681,7 +680,7 @@ class Tree:
         values: FloatArray = self._trials.value[rows]
         fidelity = self._trials.fidelity[rows]
         if (fidelity < 1).any():
-            values = values + np.where(fidelity < 1, self._bias.shift(fidelity), 0.0)
+            values = values + self._bias.shift(fidelity)
         return values
 
     def _learn(self) -> bool:
@@ -748,17 +747,17 @@ class Tree:
         n = self.n_nodes
         nodes.total[:n] = np.bincount(at, weights=rewards, minlength=n)
         nodes.square[:n] = np.bincount(at, weights=rewards * rewards, minlength=n)
-        for level, starts, parents in self._levels():
-            nodes.total[parents] += np.add.reduceat(nodes.total[level], starts)
-            nodes.square[parents] += np.add.reduceat(nodes.square[level], starts)
+        columns = [nodes.total, nodes.square]
         nodes.bias[:n] = 0.0
         fidelity = trials.fidelity[rows]
         if (fidelity < 1).any():
-            biased = (fidelity < 1) & np.isfinite(trials.value[rows])
-            bias = np.where(biased, self._bias.zeta(fidelity), 0.0) / 2 / self._half_unit
+            finite = np.isfinite(trials.value[rows])
+            bias = np.where(finite, self._bias.zeta(fidelity), 0.0) / 2 / self._half_unit
             nodes.bias[:n] = np.bincount(at, weights=bias, minlength=n)
-            for level, starts, parents in self._levels():
-                nodes.bias[parents] += np.add.reduceat(nodes.bias[level], starts)
+            columns.append(nodes.bias)
+        for level, starts, parents in self._levels():
+            for column in columns:
+                column[parents] += np.add.reduceat(column[level], starts)
 
     def _replicates_agree(self) -> bool:
         """Whether single values were asked again and gave the same reward each time."""

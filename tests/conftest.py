@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
 import optuna
+from optuna.storages import BaseStorage
+from optuna.storages import InMemoryStorage
+from optuna.storages import JournalStorage
+from optuna.storages import RDBStorage
+from optuna.storages.journal import JournalFileBackend
 import pytest
 
 
@@ -39,6 +45,16 @@ def optuna_log(
     optuna.logging.enable_propagation()
     yield caplog
     optuna.logging.disable_propagation()
+
+
+@pytest.fixture(params=["memory", "sqlite", "journal"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
+    """Each kind of storage in turn."""
+    if request.param == "memory":
+        return InMemoryStorage()
+    if request.param == "sqlite":
+        return RDBStorage(f"sqlite:///{tmp_path}/study.db")
+    return JournalStorage(JournalFileBackend(str(tmp_path / "study.journal")))
 
 
 @pytest.fixture(scope="module")

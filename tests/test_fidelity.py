@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import math
-from pathlib import Path
 import pickle
 from typing import Any
 import warnings
 
+from helpers import new_trial
 from helpers import propose
 from helpers import tree_of
 import numpy as np
@@ -25,10 +25,6 @@ from optuna.samplers import PartialFixedSampler
 from optuna.samplers import RandomSampler
 from optuna.samplers import TPESampler
 from optuna.storages import BaseStorage
-from optuna.storages import InMemoryStorage
-from optuna.storages import JournalStorage
-from optuna.storages import RDBStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 import pytest
@@ -242,15 +238,6 @@ def sized(curve: Callable[..., float] = loss) -> Callable[[optuna.Trial], float]
     return objective
 
 
-@pytest.fixture(params=["memory", "sqlite", "journal"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
-    if request.param == "memory":
-        return InMemoryStorage()
-    if request.param == "sqlite":
-        return RDBStorage(f"sqlite:///{tmp_path}/study.db")
-    return JournalStorage(JournalFileBackend(str(tmp_path / "study.journal")))
-
-
 def test_an_objective_that_sizes_its_own_work_counts_at_its_fidelity(
     storage: BaseStorage,
 ) -> None:
@@ -405,7 +392,7 @@ def test_a_live_and_a_fresh_sampler_agree(storage: BaseStorage, n_jobs: int) -> 
     study.tell(ask_and_report(study, {3: 0.5}), state=TrialState.PRUNED)
     ask_and_report(study, {3: 0.5})
     fresh = pickle.loads(pickle.dumps(live))
-    trial_id = study._storage.create_new_trial(study._study_id)
+    trial_id = new_trial(study)
     assert propose(fresh, study, trial_id) == propose(live, study, trial_id)
     ours, theirs = tree_of(live), tree_of(fresh)
     assert [ours.fidelity(h) for h in range(9)] == [theirs.fidelity(h) for h in range(9)]

@@ -17,10 +17,7 @@ from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
 from optuna.storages import BaseStorage
-from optuna.storages import InMemoryStorage
-from optuna.storages import JournalStorage
 from optuna.storages import RDBStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
@@ -44,15 +41,6 @@ RetryCallback = (
 
 UNIT = FloatDistribution(0.0, 1.0)
 START = datetime(2024, 1, 1)
-
-
-@pytest.fixture(params=["memory", "sqlite", "journal"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
-    if request.param == "memory":
-        return InMemoryStorage()
-    if request.param == "sqlite":
-        return RDBStorage(f"sqlite:///{tmp_path}/study.db")
-    return JournalStorage(JournalFileBackend(str(tmp_path / "study.journal")))
 
 
 @pytest.fixture

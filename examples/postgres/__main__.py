@@ -111,7 +111,6 @@ def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -
                 best = min(best, trial.values[0])
             bar.set_postfix_str(f"{n_ended} trials, best {best:.2f} s", refresh=False)
             bar.update(min(trial.user_attrs[COST], args.budget - bar.n))
-            cli.heed_interrupt()
 
         try:
             tune(

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from contextlib import contextmanager
 from pathlib import Path
-import signal
-import sys
-from types import FrameType
 
 import optuna
 import psycopg2
 from tqdm import tqdm
 
+from examples.postgres import interrupt
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.failure import ConfigError
 from examples.postgres.failure import one_line
@@ -37,9 +35,6 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return super()._get_help_string(action) if action.default else action.help
-
-
-_was_interrupted = False
 
 
 def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
@@ -101,23 +96,6 @@ def positive_int(text: str) -> int:
     return number
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    global _was_interrupted
-    _was_interrupted = True
-    raise KeyboardInterrupt
-
-
-def heed_interrupt() -> None:
-    """Interrupt again: an interrupt that meets a finaliser or a C callback is lost."""
-    if _was_interrupted:
-        raise KeyboardInterrupt
-
-
-def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    if unraisable.exc_type is not KeyboardInterrupt:  # that is heeded a little later
-        sys.__unraisablehook__(unraisable)
-
-
 @contextmanager
 def open_evaluator(
     parser: argparse.ArgumentParser, args: argparse.Namespace
@@ -128,11 +106,7 @@ def open_evaluator(
     lose the terminal, is like Ctrl-C.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sys.unraisablehook = _report_unraisable
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) in usual:  # with nohup it is not
-            signal.signal(number, _interrupt)
+    interrupt.install()
     try:
         workload = find_workload(args.workload, args.scale)
         with _server(parser, args, workload) as server:

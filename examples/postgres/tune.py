@@ -15,6 +15,7 @@ from optuna.trial import TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
+from examples.postgres import interrupt
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.evaluator import Measurement
 from examples.postgres.failure import ConfigError
@@ -167,6 +168,7 @@ def tune(
                 _evaluate(study, trial, evaluator, fraction)
                 if on_trial is not None:
                     on_trial(study.get_trials(deepcopy=False)[trial.number])
+                interrupt.heed()
                 if spent(study) >= budget:
                     return
         finally:
