@@ -6,17 +6,14 @@ differ cost: so it matters in which order a set of configurations is visited.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
 import time
 from typing import Any
 from typing import Protocol
-from typing import TypeVar
 
 from optuna.distributions import CategoricalDistribution
 from optuna.distributions import FloatDistribution
@@ -35,9 +32,6 @@ from examples.postgres.knobs import Cost
 from examples.postgres.knobs import Knob
 from examples.postgres.knobs import Knobs
 from examples.postgres.workload import Workload
-
-
-T = TypeVar("T")
 
 
 class Server(Protocol):
@@ -226,27 +220,14 @@ class Evaluator:
                 self.change_costs[knob.name] = time.perf_counter() - start
                 self.recover()
 
-    def switch_cost(self, old: Configuration, new: Configuration) -> float:
-        """Return the expected seconds from one configuration to another."""
-        changed = self.knobs.changes(old, new)
+    def switch_cost(self, configuration: Configuration) -> float:
+        """Return the expected seconds from where the server is to a configuration."""
+        changed = self.knobs.changes(self._state, configuration)
         # To drop an index takes no time, but then it has to be built again.
         indexes = sum(self.change_costs[k.name] for k in changed if k.cost is Cost.INDEX)
         # All restart settings change in one restart.
         restarts = [self.change_costs[k.name] for k in changed if k.cost is Cost.RESTART]
         return indexes + max(restarts, default=0.0)
-
-    def ordered(
-        self, items: Sequence[T], configuration_of: Callable[[T], Configuration]
-    ) -> Iterator[T]:
-        """Yield items so that neighbours share indexes and restarts: the nearest one is next.
-
-        Each is chosen when it is asked for, by the state that the server then is in.
-        """
-        left = list(items)
-        while left:
-            nearest = min(left, key=lambda i: self.switch_cost(self._state, configuration_of(i)))
-            left.remove(nearest)
-            yield nearest
 
     # ------------------------------------------------------------------ statements
 

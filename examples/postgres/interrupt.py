@@ -1,17 +1,21 @@
-"""Ctrl-C that is never lost.
+"""Ctrl-C that neither tears a write to the storage apart nor gets lost.
 
-Python raises an interrupt wherever it happens to be. In a finaliser or a callback from C the
-exception is reported and dropped, so the loop that all commands share asks for it once more.
+Python raises an interrupt wherever it happens to be: between a trial's end and its last
+attribute, or in a finaliser, where the exception is reported and dropped. While trials run it is
+therefore only noted, and heeded where the loop asks for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 import signal
 import sys
 from types import FrameType
 
 
-_was_interrupted = False
+_is_noted = False
+_is_held = False
 
 
 def install() -> None:
@@ -23,16 +27,33 @@ def install() -> None:
             signal.signal(number, _interrupt)
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """Note the first interrupt within the block, and raise it at its end at the latest.
+
+    A second one is raised at once: whoever asks twice does not want to wait.
+    """
+    global _is_held
+    _is_held = True
+    try:
+        yield
+    finally:
+        _is_held = False
+    heed()
+
+
 def heed() -> None:
-    """Interrupt again if an interrupt was dropped."""
-    if _was_interrupted:
+    """Raise an interrupt that was noted."""
+    if _is_noted:
         raise KeyboardInterrupt
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    global _was_interrupted
-    _was_interrupted = True
-    raise KeyboardInterrupt
+    global _is_noted
+    is_first = not _is_noted
+    _is_noted = True
+    if not (_is_held and is_first):
+        raise KeyboardInterrupt
 
 
 def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:

@@ -127,7 +127,7 @@ def tune(
     fraction: float | None = None,
     on_trial: OnTrial | None = None,
 ) -> None:
-    """Ask for trials in waves, run each wave in an order that shares reconfigurations, and tell.
+    """Ask for trials, run them in an order that shares reconfigurations, and tell.
 
     Everything that matters is in the storage, so that a later call goes on where this one ended.
     Trials that were asked and not run, because of the budget or Ctrl-C, go back into the queue.
@@ -142,7 +142,7 @@ def tune(
         n_trials:
             Number of trials that the study may have.
         in_flight:
-            Size of a wave.
+            How many trials are asked and not told. None waits for more than twice as many others.
         fraction:
             Share of the workload that each trial runs; None leaves the end to the pruner.
         on_trial:
@@ -152,28 +152,37 @@ def tune(
         ServerLostError:
             If the server does not come back after a failure. That trial is told.
     """
-    while True:
-        n_ended = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
-        size = in_flight if n_trials is None else min(in_flight, n_trials - n_ended)
-        if size <= 0 or spent(study) >= budget:
-            return
-        if isinstance(study.sampler, PCTSSampler):
-            study.sampler.finish(spent(study) >= 0.9 * budget)
-        wave: list[optuna.Trial] = []
+    flight: list[optuna.Trial] = []
+    with interrupt.held():
         try:
-            while len(wave) < size:
-                wave.append(study.ask(evaluator.knobs.distributions))
-            for trial in evaluator.ordered(wave, lambda trial: trial.params):
-                wave.remove(trial)
+            while (n_left := _n_left(study, n_trials)) > 0 and spent(study) < budget:
+                if isinstance(study.sampler, PCTSSampler):
+                    study.sampler.finish(spent(study) >= 0.9 * budget)
+                while len(flight) < min(in_flight, n_left):
+                    flight.append(study.ask(evaluator.knobs.distributions))
+                trial = _next(flight, evaluator, in_flight)
+                flight.remove(trial)
                 _evaluate(study, trial, evaluator, fraction)
                 if on_trial is not None:
                     on_trial(study.get_trials(deepcopy=False)[trial.number])
                 interrupt.heed()
-                if spent(study) >= budget:
-                    return
         finally:
-            for trial in wave:
+            for trial in flight:
                 _put_back(study, trial)
+
+
+def _n_left(study: optuna.Study, n_trials: int | None) -> float:
+    if n_trials is None:
+        return math.inf
+    return n_trials - sum(t.state.is_finished() for t in study.get_trials(deepcopy=False))
+
+
+def _next(flight: Sequence[optuna.Trial], evaluator: Evaluator, in_flight: int) -> optuna.Trial:
+    """Return the trial that costs least to switch to, unless the first one has waited for long."""
+    first, last = flight[0], flight[-1]
+    if last.number - first.number > 2 * in_flight:
+        return first
+    return min(flight, key=lambda trial: evaluator.switch_cost(trial.params))
 
 
 def _evaluate(
@@ -193,6 +202,7 @@ def _evaluate(
             if trial.should_prune():
                 _tell(study, trial, measurement, TrialState.PRUNED)
                 return
+            interrupt.heed()
     except ConfigError as failure:
         trial.set_user_attr(FAILURE, str(failure))
         try:
