@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optuna_pcts._policy import FloatArray
+from optuna_pcts._process import matern
 from optuna_pcts._process import Process
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
@@ -30,11 +32,23 @@ _MUTATIONS = 0.5
 # How the best are told from the lucky ones: so many of the best values are candidates, so many of
 # the trials nearest to them tell about them, with a coarse choice of settings. It is done often.
 _N_CANDIDATES = 40
-_N_NEIGHBOURS = 64
+_N_NEIGHBOURS = 256
+_N_PROBES = 64
 _LENGTHS = (1.5, 5.0, 16.0)
 _NOISES = (1e-6, 0.03, 0.3, 3.0)
 # ... where worse than this is all the same: one value far off must not set the scale.
 _WORST = -5.0
+# A failure says to keep away. How bad it is relative to values is not known; this is as far below
+# the median as the best is above it.
+_FAILED = -1.0
+# The best point is sought among so many, drawn around the best trials wider than these lie, in so
+# many worlds that the data allow. It may be on a face of the cube. The more of what is seen is
+# noise, the further away it may be: so much wider without noise, and if there is nothing else.
+_N_PLACES = 150
+_CLOUD = (1.5, 3.5)
+_N_WORLDS = 24
+# The distribution of where it is stays so wide at least, relative to that of the best trials.
+_LEAST_SPREAD = 0.1
 # It is fitted anew when the number of trials has grown by this factor.
 _GROWTH = 33 / 32
 
@@ -81,10 +95,11 @@ class LocalSearch:
         return drawn
 
     def _fit(self, points: FloatArray, rewards: FloatArray, bias: FloatArray) -> Elite:
-        """Fit the distribution to the best trials: those that their neighbours make best.
+        """Fit the distribution to where the best point may be.
 
         Under noise the best values are the luckiest ones, and a distribution fitted to them is as
-        wide as the noise, however many trials there are.
+        wide as the noise, however many trials there are. A Gaussian process tells them apart, and
+        says where around them it may be better still.
         """
         n, n_dims = points.shape
         least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
@@ -94,21 +109,30 @@ class LocalSearch:
         best = np.lexsort((-np.arange(n), -(rewards - 2 * bias)))
         has_value = rewards > -np.inf
         candidates = best[has_value[best]][: max(min(_N_CANDIDATES, n // 2), size)]
+        weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
-            return Elite(points[best[:size]], self._slots)
+            return Elite(points[best[:size]], self._slots, weights)
         process = Process(
             points,
-            np.maximum(rewards, _WORST),
+            np.where(has_value, np.maximum(rewards, _WORST), _FAILED),
             bias,
-            has_value,
+            np.ones(n, dtype=bool),
             self._categories.tolist(),
             candidates=candidates,
             n_neighbours=_N_NEIGHBOURS,
+            kernels=(matern,),
             lengths=_LENGTHS,
             noises=_NOISES,
+            n_probes=_N_PROBES,
         )
         order = np.argsort(-process.mean, kind="stable")[:size]
-        return Elite(points[candidates[order]], self._slots)
+        elite = Elite(points[candidates[order]], self._slots, weights)
+        rng = np.random.default_rng(n)  # the same in all workers
+        width = _CLOUD[0] + (_CLOUD[1] - _CLOUD[0]) * process.noise
+        places = elite.cloud(_N_PLACES, width, rng, np.flatnonzero(self._categories))
+        winners = places[process.winners(places, _N_WORLDS, rng)]
+        slots = np.maximum(self._slots, 2 * _LEAST_SPREAD * elite.std)
+        return Elite(winners, slots)
 
 
 class Elite:
@@ -116,16 +140,20 @@ class Elite:
 
     Args:
         points:
-            Positions in the unit cube, one row per trial, best first.
+            Positions in the unit cube, one row each.
         slots:
             Width of the slot of one value on each axis. The distribution never gets so narrow
             that a neighbouring value is out of reach.
+        weights:
+            How much each of them counts; all the same by default.
     """
 
-    def __init__(self, points: FloatArray, slots: FloatArray) -> None:
+    def __init__(
+        self, points: FloatArray, slots: FloatArray, weights: FloatArray | None = None
+    ) -> None:
         size, n_dims = points.shape
         self._points = points
-        weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
+        weights = np.ones(size) if weights is None else weights
         self._weights = weights / weights.sum()
         self._mean = self._weights @ self._points
         shift = (self._points - self._mean) * np.sqrt(self._weights)[:, None]
@@ -137,6 +165,7 @@ class Elite:
         floor = np.maximum((slots / 2) ** 2, 1e-12 + 1e-9 * variance.sum())
         covariance[np.diag_indices(n_dims)] += np.maximum(floor - variance, 1e-9 * floor)
         self._factor = np.linalg.cholesky(covariance)
+        self.std: FloatArray = np.sqrt(np.diag(covariance))
 
     def draw(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draw a point of the cube, and one of the best points."""
@@ -144,3 +173,13 @@ class Elite:
         # Reflected at the faces of the cube: clipped, many points would be the same corner.
         point = np.clip(1 - np.abs(1 - np.abs(point)), 0.0, 1.0)
         return point, self._points[rng.choice(len(self._points), p=self._weights)]
+
+    def cloud(
+        self, size: int, width: float, rng: np.random.Generator, unordered: NDArray[np.intp]
+    ) -> FloatArray:
+        """Return the best points and others around them, some on the faces of the cube."""
+        steps = rng.standard_normal((size, len(self._mean))) @ self._factor.T
+        points = np.clip(self._mean + width * steps, 0.0, 1.0)
+        donors = self._points[rng.choice(len(self._points), size, p=self._weights)]
+        points[:, unordered] = donors[:, unordered]
+        return np.concatenate([self._points, points])

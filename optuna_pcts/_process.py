@@ -7,6 +7,7 @@ is read off the data; without noise the estimate is the value itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,25 +16,46 @@ from numpy.typing import NDArray
 from optuna_pcts._policy import FloatArray
 
 
-LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
-NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
+# The correlation of two values, from the distance of their points in length scales.
+Kernel = Callable[[FloatArray], FloatArray]
+
 # Trials closer than this, in spreads of the candidates (root mean square over the parameters) and
 # with the same categories, are in the same place and support each other.
 _SAME_PLACE = 0.5
 # Two categories are as far apart as this many spreads.
 _CATEGORY_DISTANCE = 2.0
+# A random function is a sum of so many waves.
+_N_WAVES = 128
+# Multiplications of a matrix product up to which BLAS does not start threads. They are slower by
+# orders of magnitude where the cores are busy with other workers.
+_SMALL = 64**3
+# Settings that count for less than this part of the best one are not tried on all trials.
+_LEAST_SHARE = 0.1
+
+
+def matern(distance: FloatArray) -> FloatArray:
+    """Return the Matern 5/2 kernel: of functions with two derivatives."""
+    r = np.sqrt(5.0) * distance
+    kernel: FloatArray = (1 + r + r * r / 3) * np.exp(-r)
+    return kernel
+
+
+def gaussian(distance: FloatArray) -> FloatArray:
+    """Return the squared exponential kernel: of functions as smooth as can be."""
+    kernel: FloatArray = np.exp(-0.5 * distance**2)
+    return kernel
 
 
 class Process:
-    """A Gaussian process with Matern 5/2 kernel, averaged over its settings.
+    """A Gaussian process, averaged over its settings.
 
     The bias of a trial is itself smooth: what is biased in one place is so nearby, and many
     biased trials together are as wrong as one. It is a second process with the same kernel, as
     large as zeta says.
 
-    Every pair of length scale and noise counts with its marginal likelihood (the level and the
-    scale of the values are integrated out). Where the data do not tell two settings apart, the
-    estimate is as uncertain as they differ.
+    Every choice of kernel, length scale and noise counts with its marginal likelihood (the level
+    and the scale of the values are integrated out). Where the data do not tell two settings apart,
+    the estimate is as uncertain as they differ.
 
     Args:
         points:
@@ -50,13 +72,18 @@ class Process:
             The trials to be estimated.
         n_neighbours:
             How many trials, the candidates among them, tell about them: the nearest.
-        lengths, noises:
-            Length scales in units of the candidates' own spread, and shares of noise, to choose
-            from.
+        kernels, lengths, noises:
+            Kernels, length scales in units of the candidates' own spread, and shares of noise, to
+            choose from.
+        n_probes:
+            So many of the trials tell which of these are worth a try on all of them. None tries
+            all: slower, and more certain.
 
     Attributes:
         mean, std:
             The estimate of each candidate, and its standard deviation.
+        noise:
+            The share of the values' variance that is noise.
         is_near:
             Whether a candidate (row) and a trial (column, the candidates first) are in the same
             place.
@@ -72,57 +99,150 @@ class Process:
         *,
         candidates: NDArray[np.intp],
         n_neighbours: int,
-        lengths: Sequence[float] = LENGTHS,
-        noises: Sequence[float] = NOISES,
+        kernels: Sequence[Kernel],
+        lengths: Sequence[float],
+        noises: Sequence[float],
+        n_probes: int | None = None,
     ) -> None:
         rows = _neighbourhood(points, usable, candidates, n_neighbours)
         points, values, bias = points[rows], values[rows], bias[rows]
-        n, n_candidates = len(rows), len(candidates)
-        relative = bias / max(float(values.std()), 1e-300)
-        with_bias = 1 + np.outer(relative, relative)
-        spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
-        unordered = np.array(categories[: points.shape[1]], dtype=int) > 0
-        squares = np.zeros((n, n))
-        differ = np.zeros((n, n))  # in how many categories
-        for x, width, is_category in zip(points.T, spread, unordered):
-            gap = x[:, None] - x[None, :]
-            if is_category:
-                differ += gap != 0
-            else:
-                squares += (gap / width) ** 2
-        distance = np.sqrt(squares + _CATEGORY_DISTANCE**2 * differ)
-        n_ordered = max(int(np.count_nonzero(~unordered)), 1)
-        near = (squares <= _SAME_PLACE**2 * n_ordered) & (differ == 0)
+        n_candidates = len(candidates)
+        self._values = values
+        self._relative_bias = bias / max(float(values.std()), 1e-300)
+        self._spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
+        self._categories = np.array(categories[: points.shape[1]], dtype=int)
+        self._places = self._embed(points)
+        n_ordered = int(np.count_nonzero(self._categories == 0))
+        ordered, corners = self._places[:, :n_ordered], self._places[:, n_ordered:]
+        gap, category_gap = _distance(ordered, ordered), _distance(corners, corners)
+        distance = np.hypot(gap, category_gap)
+        near = (gap <= _SAME_PLACE * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
-        eye, ones = np.eye(n), np.ones(n)
-        settings = []
-        for length in lengths:
-            kernel = _matern(distance / length)
-            cross = kernel[:n_candidates]
-            covariances = kernel * with_bias + np.multiply.outer(noises, eye)
-            # Inverted and not decomposed: for an eigendecomposition of this size BLAS starts
-            # threads, which are slower by orders of magnitude where cores are busy.
-            inverses = np.linalg.inv(covariances)
-            for inverse, log_det in zip(inverses, np.linalg.slogdet(covariances)[1]):
-                sums = inverse @ ones
-                precision = max(float(sums.sum()), 1e-300)  # of the level
-                level = float(sums @ values) / precision
-                rest = values - level
-                weights = inverse @ rest
-                scale = max(float(rest @ weights) / max(n - 1, 1), 1e-300)
-                likelihood = -0.5 * (log_det + np.log(precision) + (n - 1) * np.log(scale))
-                mean = level + cross @ weights
-                projected = cross @ inverse
-                variance = 1 - (projected * cross).sum(axis=1)
-                variance += (1 - projected @ ones) ** 2 / precision
-                settings.append((likelihood, mean, scale * np.maximum(variance, 0.0)))
-        top = max(likelihood for likelihood, *_ in settings)
-        share = np.exp([likelihood - top for likelihood, *_ in settings])
-        share /= share.sum()
-        means = np.array([mean for _, mean, _ in settings])
-        variances = np.array([variance for _, _, variance in settings])
-        self.mean: FloatArray = share @ means
-        self.std: FloatArray = np.sqrt(share @ (variances + (means - self.mean) ** 2))
+        settings = self._settings_of(kernels, lengths, noises, distance, n_probes)
+        cross = [s.kernel(distance[:n_candidates] / s.length) for s in settings]
+        self._settings = settings
+        self._shares = _shares(settings)
+        shares_of_noise = [setting.noise / (1 + setting.noise) for setting in settings]
+        self.noise = float(self._shares @ np.array(shares_of_noise))
+        means, variances = zip(*(s.estimate(k) for s, k in zip(settings, cross)))
+        self.mean: FloatArray = self._shares @ np.array(means)
+        spreads = (np.array(means) - self.mean) ** 2
+        self.std: FloatArray = np.sqrt(self._shares @ (np.array(variances) + spreads))
+
+    def _settings_of(
+        self,
+        kernels: Sequence[Kernel],
+        lengths: Sequence[float],
+        noises: Sequence[float],
+        distance: FloatArray,
+        n_probes: int | None,
+    ) -> list[_Setting]:
+        """Return the settings that count: a part of the trials tells which to try on all."""
+        n = len(distance)
+        choices = [(k, length, s) for k in kernels for length in lengths for s in noises]
+        if n_probes is not None and n > n_probes:
+            probes = np.linspace(0, n - 1, n_probes).astype(int)
+            tried = self._fit(choices, distance, probes)
+            shares = _shares(tried)
+            count = shares >= _LEAST_SHARE * shares.max()
+            choices = [choice for choice, counts in zip(choices, count) if counts]
+        return self._fit(choices, distance, np.arange(n))
+
+    def _fit(
+        self,
+        choices: Sequence[tuple[Kernel, float, float]],
+        distance: FloatArray,
+        rows: NDArray[np.intp],
+    ) -> list[_Setting]:
+        values, bias = self._values[rows], self._relative_bias[rows]
+        with_bias, eye = 1 + np.outer(bias, bias), np.eye(len(rows))
+        distance = distance[np.ix_(rows, rows)]
+        fitted = []
+        for kernel, length, noise in choices:
+            covariance = kernel(distance / length) * with_bias + noise * eye
+            fitted.append(_Setting(kernel, length, noise, covariance, values))
+        return fitted
+
+    def winners(
+        self, points: FloatArray, n_draws: int, rng: np.random.Generator
+    ) -> NDArray[np.intp]:
+        """Return which of some points is the best one, in each of so many possible worlds.
+
+        A world is a function that the data allow, drawn with its probability (Thompson): a
+        random function, corrected by what the data say about its error (Matheron's rule).
+        """
+        places = np.concatenate([self._places, self._embed(points)])
+        n = len(self._places)
+        distance = _distance(places[n:], places[:n])
+        counts = rng.multinomial(n_draws, self._shares)
+        best = []
+        for setting, count in zip(self._settings, counts):
+            if not count:
+                continue
+            unit = np.sqrt(setting.scale)
+            function = unit * setting.random_functions(places, count, rng)
+            bias = unit * setting.random_functions(places[:n], count, rng)
+            noise = unit * np.sqrt(setting.noise) * rng.standard_normal((n, count))
+            seen = function[:n] + self._relative_bias[:, None] * bias + noise
+            error = self._values[:, None] - seen
+            level = setting.sums @ error / setting.precision
+            kernel = setting.kernel(distance / setting.length)
+            correction = _product(kernel, setting.solve(error - level))
+            best.append(np.argmax(function[n:] + correction, axis=0))
+        return np.concatenate(best)
+
+    def _embed(self, points: FloatArray) -> FloatArray:
+        """Return where points lie for the kernel: in spreads, and a corner for each category."""
+        ordered = self._categories == 0
+        columns = [(points / self._spread)[:, ordered]]
+        for x, n_categories in zip(points[:, ~ordered].T, self._categories[~ordered]):
+            corner = np.floor(x * n_categories)[:, None] == np.arange(n_categories)
+            columns.append(corner * (_CATEGORY_DISTANCE / np.sqrt(2)))
+        return np.concatenate(columns, axis=1)
+
+
+class _Setting:
+    """The process with one kernel, length scale and noise."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        length: float,
+        noise: float,
+        covariance: FloatArray,
+        values: FloatArray,
+    ) -> None:
+        self.kernel, self.length, self.noise = kernel, length, noise
+        self._whitening, log_det = _whitening(covariance)
+        n = len(values)
+        self.sums = self.solve(np.ones((n, 1)))[:, 0]
+        self.precision = max(float(self.sums.sum()), 1e-300)  # of the level
+        self.level = float(self.sums @ values) / self.precision
+        rest = values - self.level
+        self._weights = self.solve(rest[:, None])[:, 0]
+        self.scale = max(float(rest @ self._weights) / max(n - 1, 1), 1e-300)
+        self.likelihood = -0.5 * (log_det + np.log(self.precision) + (n - 1) * np.log(self.scale))
+
+    def solve(self, columns: FloatArray) -> FloatArray:
+        """Return the inverse of the covariance times some columns."""
+        return _product(self._whitening.T, _product(self._whitening, columns))
+
+    def estimate(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of points, from their correlation with the trials."""
+        variance = 1 - (_product(self._whitening, cross.T) ** 2).sum(axis=0)
+        variance += (1 - cross @ self.sums) ** 2 / self.precision
+        return self.level + cross @ self._weights, self.scale * np.maximum(variance, 0.0)
+
+    def random_functions(
+        self, places: FloatArray, count: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw functions as they are before any data, as sums of waves; one in each column."""
+        waves = rng.standard_normal((places.shape[1], _N_WAVES)) / self.length
+        if self.kernel is matern:  # whose spectrum is Student's t, that of the other is normal
+            waves /= np.sqrt(rng.chisquare(5, _N_WAVES) / 5)
+        phases = rng.uniform(0, 2 * np.pi, _N_WAVES)
+        amplitudes = np.sqrt(2 / _N_WAVES) * rng.standard_normal((_N_WAVES, count))
+        return _product(np.cos(_product(places, waves) + phases), amplitudes)
 
 
 def _neighbourhood(
@@ -147,7 +267,41 @@ def _neighbourhood(
     return np.concatenate([candidates, others])
 
 
-def _matern(distance: FloatArray) -> FloatArray:
-    r = np.sqrt(5.0) * distance
-    kernel: FloatArray = (1 + r + r * r / 3) * np.exp(-r)
-    return kernel
+def _distance(a: FloatArray, b: FloatArray) -> FloatArray:
+    squares = np.zeros((len(a), len(b)))
+    for x, y in zip(a.T, b.T):
+        squares += (x[:, None] - y[None, :]) ** 2
+    return np.sqrt(squares)
+
+
+def _shares(settings: Sequence[_Setting]) -> FloatArray:
+    likelihood = np.array([setting.likelihood for setting in settings])
+    shares: FloatArray = np.exp(likelihood - likelihood.max())
+    shares /= shares.sum()
+    return shares
+
+
+def _whitening(matrix: FloatArray) -> tuple[FloatArray, float]:
+    """Return W with W matrix W' = 1, lower triangular, and the logarithm of the determinant.
+
+    The matrix is positive definite. By quarters: see :data:`_SMALL`.
+    """
+    n = len(matrix)
+    if n**3 <= _SMALL:
+        factor = np.linalg.cholesky(matrix)
+        return np.linalg.inv(factor), 2 * float(np.log(np.diag(factor)).sum())
+    half = n // 2
+    whitening = np.zeros_like(matrix)
+    first, log_det = _whitening(matrix[:half, :half])
+    side = _product(first, matrix[:half, half:])
+    last, last_log_det = _whitening(matrix[half:, half:] - _product(side.T, side))
+    whitening[:half, :half] = first
+    whitening[half:, half:] = last
+    whitening[half:, :half] = -_product(_product(last, side.T), first)
+    return whitening, log_det + last_log_det
+
+
+def _product(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return a matrix product in pieces that are too small for BLAS to start its threads."""
+    rows = max(_SMALL // (a.shape[1] * b.shape[1]), 1)
+    return np.concatenate([a[i : i + rows] @ b for i in range(0, len(a), rows)])

@@ -21,6 +21,8 @@ from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import Status
 from optuna_pcts._policy import FloatArray
+from optuna_pcts._process import gaussian
+from optuna_pcts._process import matern
 from optuna_pcts._process import Process
 from optuna_pcts._space import SearchSpace
 
@@ -28,7 +30,10 @@ from optuna_pcts._space import SearchSpace
 # So many of the best trials are candidates ...
 _N_CANDIDATES = 60
 # ... and so many of the nearest trials, good or bad, tell about them.
-_N_NEIGHBOURS = 150
+_N_NEIGHBOURS = 300
+# Settings of the process to choose from.
+_LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
+_NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
 # What is worse than the median by more than this many times what the best is better is as good as
 # that: a plateau far below must not set the scale.
 _WORST = 5.0
@@ -122,7 +127,14 @@ def _recommend(
 
     def estimate(usable: NDArray[np.bool_]) -> Process:
         data = points, values, bias, usable, space.categories
-        return Process(*data, candidates=candidates, n_neighbours=_N_NEIGHBOURS)
+        return Process(
+            *data,
+            candidates=candidates,
+            n_neighbours=_N_NEIGHBOURS,
+            kernels=(matern, gaussian),
+            lengths=_LENGTHS,
+            noises=_NOISES,
+        )
 
     # All trials help to choose. What is said of the choice relies on the furthest evaluated alone.
     process = estimate(np.ones(len(values), dtype=bool))
