@@ -27,6 +27,7 @@ from optuna_pcts._local import Elite
 from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._prior import AdditiveModel
+from optuna_pcts._process import _whitening
 from optuna_pcts._process import gaussian
 from optuna_pcts._process import Kernel
 from optuna_pcts._process import matern
@@ -236,6 +237,7 @@ def process(
     categories: Sequence[int] = (0, 0),
     lengths: Sequence[float] = (0.5, 2.0, 8.0),
     noises: Sequence[float] = (1e-6, 0.1, 1.0),
+    n_probes: int | None = None,
 ) -> Process:
     n = len(points)
     return Process(
@@ -249,6 +251,7 @@ def process(
         kernels=(kernel,),
         lengths=lengths,
         noises=noises,
+        n_probes=n_probes,
     )
 
 
@@ -287,6 +290,28 @@ def test_winners_follow_the_data_through_noise_and_doubt_what_is_biased() -> Non
         spreads.append(float(((winners - 0.4) ** 2).sum(axis=1).mean()))
     assert spreads[0] < 0.02
     assert spreads[1] > 2 * spreads[0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 130, 257])
+def test_a_matrix_is_whitened_by_quarters(n: int) -> None:
+    points = np.random.default_rng(0).random((n, 2))
+    gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
+    matrix = gaussian(gaps) + 1e-6 * np.eye(n)  # as badly conditioned as it gets
+    whitening, log_det = _whitening(matrix)
+    assert whitening @ matrix @ whitening.T == pytest.approx(np.eye(n), abs=1e-4)
+    assert log_det == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("n_probes", [None, 16])
+def test_the_noise_is_read_off_the_data(n_probes: int | None) -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((100, 2))
+    values = np.sin(3 * points).sum(axis=1)
+    assert process(points, values, n_probes=n_probes).noise < 0.01
+    noisy = values + rng.normal(0, 2 * values.std(), 100)
+    assert process(points, noisy, n_probes=n_probes).noise > 0.3
+    alike = process(points, np.zeros(100), n_probes=n_probes)  # every setting is as likely
+    assert alike.mean == pytest.approx(np.zeros(100))
 
 
 def test_winners_tell_categories_apart() -> None:

@@ -68,7 +68,7 @@ def test_the_public_names_are_all_there() -> None:
 
 def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     commands = re.findall(r"^(python3 -m venv .*)$", README, flags=re.MULTILINE)
-    assert len(commands) == 2
+    assert len(commands) == 3
     assert [c for c in commands if "pytest" in c] == [
         (ROOT / ".ci" / "run").read_text().splitlines()[-1]
     ]

@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument(
         "--budget",
         type=cli.positive,
-        default=180.0,
+        default=120.0,
         metavar="S",
         help="seconds that all trials of the study may take, earlier runs included",
     )
