@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+from helpers import heed_ctrl_c
 import optuna
 from optuna.trial import TrialState
 import pytest
@@ -34,6 +35,7 @@ def example(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_ctrl_c,
     ) as process:
         try:
             yield process
