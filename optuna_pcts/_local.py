@@ -1,10 +1,10 @@
-"""Local asks: points drawn around the best trials so far, for a share of the asks.
+"""Local asks: points drawn from where the best one may be, for a share of the asks.
 
 A tree of cells finds the right region and then narrows it one side at a time. A normal
-distribution fitted to the best trials narrows all sides at once, along whatever direction the
-objective is flat. Its points are located in the tree like any other trial's, so the statistics
-stay those of the cells; the rest of the asks keeps the tree's guarantee, at a fixed share of its
-trials.
+distribution over where the best point may be narrows all sides at once, along whatever direction
+the objective is flat. Its points are located in the tree like any other trial's, so the
+statistics stay those of the cells; the rest of the asks keeps the tree's guarantee, at a fixed
+share of its trials.
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 import signal
+import subprocess
 from typing import Any
 
 import optuna
@@ -11,6 +14,8 @@ from optuna_pcts import PCTSSampler
 from optuna_pcts._tree import Tree
 
 
+ROOT = Path(__file__).parent.parent
+
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 Statistics = tuple[int, int, float]
 
@@ -18,6 +23,19 @@ Statistics = tuple[int, int, float]
 def heed_ctrl_c() -> None:
     """Let a new process be interrupted, also where this one ignores it: in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def start(folder: Path, *command: object) -> subprocess.Popen[str]:
+    """Start a command that finds the project, and that Ctrl-C reaches."""
+    return subprocess.Popen(
+        list(map(str, command)),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
+    )
 
 
 def new_trial(study: optuna.Study) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-import os
 from pathlib import Path
 import re
 import signal
@@ -12,7 +11,8 @@ import subprocess
 import sys
 import time
 
-from helpers import heed_ctrl_c
+from helpers import ROOT
+from helpers import start
 import optuna
 from optuna.trial import TrialState
 import pytest
@@ -21,22 +21,13 @@ import pytest
 # The environment with the oldest Optuna has no scikit-learn.
 pytest.importorskip("sklearn")
 
-ROOT = Path(__file__).parent.parent
 NUMBER = r"-?\d+\.\d+"
 
 
 @contextmanager
 def example(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run the example; kill it if the test is over before it ends."""
-    with subprocess.Popen(
-        [sys.executable, ROOT / "examples" / "multi_fidelity.py", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_ctrl_c,
-    ) as process:
+    with start(ROOT, sys.executable, "examples/multi_fidelity.py", *arguments) as process:
         try:
             yield process
         finally:

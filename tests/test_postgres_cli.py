@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-from helpers import heed_ctrl_c
+from helpers import ROOT
+from helpers import start
 import optuna
 from optuna.trial import TrialState
 import pytest
@@ -22,24 +23,11 @@ from examples.postgres.server import EmbeddedServer
 from examples.postgres.server import FOLDER_PREFIX
 
 
-ROOT = Path(__file__).parent.parent
 SMALL = ["--scale", "0.02", "--seed", "0"]
 
 
 def command(*arguments: object, module: str = "examples.postgres") -> list[str]:
     return [sys.executable, "-W", "error::UserWarning", "-m", module, *map(str, arguments)]
-
-
-def start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(*arguments),
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_ctrl_c,
-    )
 
 
 def run(
@@ -100,7 +88,7 @@ def test_ctrl_c_stops_cleanly_and_prints_what_was_found(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     before = server_folders()
-    process = start(tmp_path, *SMALL, "--budget", 600)
+    process = start(tmp_path, *command(*SMALL, "--budget", 600))
     deadline = time.monotonic() + 60
     while not _has_trials(tmp_path, 3):
         assert process.poll() is None, process.communicate()
@@ -130,7 +118,8 @@ def _has_trials(folder: Path, n: int) -> bool:
 
 
 def test_two_at_once_share_a_study(tmp_path: Path) -> None:
-    processes = [start(tmp_path, "--scale", 0.02, "--trials", 24) for _ in range(2)]
+    arguments = command("--scale", 0.02, "--trials", 24)
+    processes = [start(tmp_path, *arguments) for _ in range(2)]
     for process in processes:
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err

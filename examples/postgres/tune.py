@@ -155,9 +155,9 @@ def tune(
     flight: list[optuna.Trial] = []
     with interrupt.held():
         try:
-            while (n_left := _n_left(study, n_trials)) > 0 and spent(study) < budget:
+            while (n_left := _n_left(study, n_trials)) > 0 and (cost := spent(study)) < budget:
                 if isinstance(study.sampler, PCTSSampler):
-                    study.sampler.finish(spent(study) >= 0.9 * budget)
+                    study.sampler.finish(cost >= 0.9 * budget)
                 while len(flight) < min(in_flight, n_left):
                     flight.append(study.ask(evaluator.knobs.distributions))
                 trial = _next(flight, evaluator, in_flight)
