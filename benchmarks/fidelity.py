@@ -119,7 +119,7 @@ def main() -> None:
         "--budgets", type=float, nargs="+", default=[30.0, 60.0, 120.0], metavar="COST",
         help="costs at which to compare, in whole evaluations (30 60 120)",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=int, default=10, help="number of seeds (10)")
+    parser.add_argument("--seeds", type=int, default=20, help="number of seeds (20)")
     parser.add_argument("--workers", type=int, default=8, help="asynchronous workers (8)")
     parser.add_argument(
         "--fixed-boxes", action="store_true",

@@ -49,6 +49,12 @@ _CLOUD = (1.5, 3.5)
 _N_WORLDS = 24
 # The distribution of where it is stays so wide at least, relative to that of the best trials.
 _LEAST_SPREAD = 0.1
+# Under noise a top is found from its sides, not from its middle: after so many trials per
+# parameter, if more than this share of what is seen is noise, every other point is drawn from so
+# many times as far away.
+_SETTLED_PER_DIM = 10
+_NOISY = 0.01
+_SIDE = 5.0
 # It is fitted anew when the number of trials has grown by this factor.
 _GROWTH = 33 / 32
 
@@ -72,6 +78,7 @@ class LocalSearch:
         self._checkpoint = Checkpoint(_GROWTH)
         self._fitted_to: tuple[Reference, Reference] | None = None
         self._elite: Elite | None = None
+        self._seeks_sides = False
 
     def draw(self, rng: np.random.Generator) -> list[float] | None:
         """Return a point of the cube, or None while there are too few trials to go by."""
@@ -85,7 +92,8 @@ class LocalSearch:
             self._elite = self._fit(points, rewards, bias) if enough else None
         if self._elite is None:
             return None
-        point, donor = self._elite.draw(rng)
+        at_side = self._seeks_sides and rng.random() < 0.5
+        point, donor = self._elite.draw(rng, _SIDE if at_side else 1.0)
         unordered = self._categories > 0
         if unordered.any():
             chance = _MUTATIONS / np.count_nonzero(unordered)
@@ -131,6 +139,7 @@ class LocalSearch:
         width = _CLOUD[0] + (_CLOUD[1] - _CLOUD[0]) * process.noise
         places = elite.cloud(_N_PLACES, width, rng, np.flatnonzero(self._categories))
         winners = places[process.winners(places, _N_WORLDS, rng)]
+        self._seeks_sides = process.noise > _NOISY and n >= _SETTLED_PER_DIM * n_dims
         slots = np.maximum(self._slots, 2 * _LEAST_SPREAD * elite.std)
         return Elite(winners, slots)
 
@@ -167,9 +176,9 @@ class Elite:
         self._factor = np.linalg.cholesky(covariance)
         self.std: FloatArray = np.sqrt(np.diag(covariance))
 
-    def draw(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Draw a point of the cube, and one of the best points."""
-        point = self._mean + self._factor @ rng.standard_normal(len(self._mean))
+    def draw(self, rng: np.random.Generator, width: float = 1.0) -> tuple[FloatArray, FloatArray]:
+        """Draw a point of the cube, so many times as far away, and one of the best points."""
+        point = self._mean + width * (self._factor @ rng.standard_normal(len(self._mean)))
         # Reflected at the faces of the cube: clipped, many points would be the same corner.
         point = np.clip(1 - np.abs(1 - np.abs(point)), 0.0, 1.0)
         return point, self._points[rng.choice(len(self._points), p=self._weights)]

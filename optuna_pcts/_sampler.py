@@ -13,6 +13,7 @@ import warnings
 import zlib
 
 import numpy as np
+from numpy.typing import NDArray
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.pruners import BasePruner
@@ -100,7 +101,8 @@ class PCTSSampler(BaseSampler):
             ``["shared_buffers", ["work_mem", "jit"]]``. Useful where changing one parameter
             costs more than changing another: trials deep in the tree then share its value. A
             parameter goes first until its side of the cell is a sixteenth of its range (or one
-            value). By default the longest side is split first.
+            value); meanwhile the parameters not named are drawn at random from theirs. By
+            default the longest side is split first.
         search_space:
             The parameters and their distributions, if they are known up front. Otherwise they
             are learned from the trials, unfinished ones included, and the very first trial is
@@ -337,7 +339,7 @@ class PCTSSampler(BaseSampler):
         instances = self._smoothness.instances(len(space))
         bias = BiasModel(self._fidelity.bias)
         tree = Tree(space, self._policy, instances, self._prior_std, bias)
-        search = _Search(distributions, space, tree)
+        search = _Search(distributions, space, tree, checked_names(self._split_order))
         for feedback in history.replay():
             if feedback.number != trial.number:
                 search.fold(feedback)
@@ -444,10 +446,17 @@ class _Search:
     """One search space: its cube, its tree, and the points asked of them."""
 
     def __init__(
-        self, distributions: Mapping[str, BaseDistribution], space: SearchSpace, tree: Tree
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        space: SearchSpace,
+        tree: Tree,
+        ordered: Sequence[str],
     ) -> None:
         self.distributions = dict(distributions)
         self.space = space
+        # Parameters that are split after others. Until then their centre is nothing special, and
+        # a whole study might pass without another value of them.
+        self._waits = np.array([bool(ordered) and name not in ordered for name in space.names])
         self._tree = tree
         self._local = LocalSearch(tree, space.categories, space.slots)
         self.is_valid = True
@@ -517,7 +526,7 @@ class _Search:
             leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
             if fixed and not leaf.is_empty:
                 spread = 1.0  # its centre has been asked
-            params = space.from_unit(_point_in(leaf, spread, rng)) | {
+            params = space.from_unit(_point_in(leaf, spread, rng, self._waits)) | {
                 name: value for name, value in fixed.items() if name in space.names
             }
             depth, point = leaf.depth, space.to_unit(params)
@@ -527,10 +536,12 @@ class _Search:
         return params, Cell(depth, dict(zip(space.names, point)))
 
 
-def _point_in(leaf: Leaf, spread: float, rng: np.random.Generator) -> list[float]:
-    """Return the centre of a cell, or a point around it."""
-    shift = (rng.random(len(leaf.lower)) - 0.5) * spread if spread else [0.0] * len(leaf.lower)
-    return [
-        float((lower + upper) / 2 + by * (upper - lower))
-        for lower, upper, by in zip(leaf.lower, leaf.upper, shift)
-    ]
+def _point_in(
+    leaf: Leaf, spread: float, rng: np.random.Generator, waits: NDArray[np.bool_]
+) -> list[float]:
+    """Return the centre of a cell, or a point around it; anywhere on a side that waits."""
+    lower, upper = np.array(leaf.lower), np.array(leaf.upper)
+    spreads = np.where(waits & (upper - lower >= 1), 1.0, spread)
+    shift = (rng.random(len(lower)) - 0.5) * spreads if spreads.any() else 0.0
+    point: list[float] = ((lower + upper) / 2 + shift * (upper - lower)).tolist()
+    return point

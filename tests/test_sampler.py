@@ -595,6 +595,22 @@ def test_split_order_is_followed() -> None:
             assert upper[1] - lower[1] == 0.25
 
 
+def test_what_waits_for_its_turn_in_the_split_order_is_varied_meanwhile() -> None:
+    space: dict[str, BaseDistribution] = {"fast": UNIT, "slow": FloatDistribution(0, 16)}
+    options: dict[str, Any] = {"search_space": space, "local_share": 0.0, "seed": 0}
+    sampler = PCTSSampler(split_order=["slow"], **options)
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(8):
+        trial = study.ask(space)
+        study.tell(trial, trial.params["slow"])
+    values = [trial.params["fast"] for trial in study.trials]
+    assert len(set(values)) == 8
+    assert max(values) - min(values) > 0.5
+    assert study.trials[0].params["slow"] == 8.0  # the centre
+    without = PCTSSampler(**options)
+    assert optuna.create_study(sampler=without).ask(space).params["fast"] == 0.5
+
+
 def test_unknown_names_in_split_order_are_warned_of(optuna_log: pytest.LogCaptureFixture) -> None:
     run(sphere, 5, PCTSSampler(seed=0, split_order=["y", "nobody"]))
     assert "split_order" in optuna_log.text
