@@ -14,6 +14,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
+from optuna.distributions import FloatDistribution
 
 
 FloatArray = NDArray[np.float64]
@@ -49,6 +51,12 @@ class Problem:
     @property
     def n_dims(self) -> int:
         return len(self.low)
+
+    @property
+    def space(self) -> dict[str, BaseDistribution]:
+        """Its parameters as Optuna knows them."""
+        sides = enumerate(zip(self.low, self.high))
+        return {f"x{i}": FloatDistribution(float(low), float(high)) for i, (low, high) in sides}
 
     @property
     def optimum(self) -> float:

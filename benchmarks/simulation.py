@@ -1,23 +1,26 @@
 """A virtual clock: any Optuna sampler and pruner, asynchronous workers, and no waiting.
 
 Each worker evaluates one trial at a time, step by step. A step takes as long as the cost of the
-fidelity it adds, and the next thing that happens is whatever has the earliest virtual time. The
-storage stamps trials with the virtual time, so that samplers see it as the real one.
+fidelity it adds. The value of a trial may arrive later than its evaluation ends: meanwhile its
+worker goes on with another trial, unless the method is one that waits for its feedback. The next
+thing that happens is whatever has the earliest virtual time. The storage stamps trials with the
+virtual time, so that samplers see it as the real one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from datetime import datetime
 from datetime import timedelta
 import heapq
+import math
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import FloatDistribution
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import InMemoryStorage
@@ -60,15 +63,79 @@ class VirtualStorage(InMemoryStorage):
         return done
 
 
+@dataclass(frozen=True)
+class ConstantDelay:
+    """Every value arrives so many seconds after its evaluation."""
+
+    seconds: float
+
+    def __call__(self, rng: np.random.Generator) -> float:
+        return self.seconds
+
+    def __str__(self) -> str:
+        return f"constant {self.seconds:g}" if self.seconds else "none"
+
+
+@dataclass(frozen=True)
+class GeometricDelay:
+    """A whole number of seconds; each second the value arrives with this probability."""
+
+    probability: float
+
+    def __call__(self, rng: np.random.Generator) -> float:
+        return float(rng.geometric(self.probability))
+
+    def __str__(self) -> str:
+        return f"geometric {self.probability:g}"
+
+
+@dataclass(frozen=True)
+class HeavyTailedDelay:
+    """At least so many seconds, and more than x times as many with probability x^-alpha."""
+
+    alpha: float
+    least: float = 1.0
+
+    def __call__(self, rng: np.random.Generator) -> float:
+        return self.least * (1.0 + rng.pareto(self.alpha))
+
+    def __str__(self) -> str:
+        return f"heavy-tailed {self.alpha:g}"
+
+
+Delay = ConstantDelay | GeometricDelay | HeavyTailedDelay
+NO_DELAY = ConstantDelay(0.0)
+_DELAYS: dict[str, Callable[[float], Delay]] = {
+    "constant": ConstantDelay,
+    "geometric": GeometricDelay,
+    "heavy-tailed": HeavyTailedDelay,
+}
+
+
+def parse_delay(text: str) -> Delay:
+    """Read a delay as it is printed: "none", "constant 4", "geometric 0.1", "heavy-tailed 1.5"."""
+    if text == "none":
+        return NO_DELAY
+    name, _, number = text.partition(" ")
+    try:
+        return _DELAYS[name](float(number))
+    except (KeyError, ValueError):
+        known = ", ".join(_DELAYS)
+        raise ValueError(f"A delay is 'none', or {known} and a number; not {text!r}.") from None
+
+
 @dataclass(order=True)
 class _Event:
-    """A worker reaches the end of a step."""
+    """A worker reaches the end of a step; or, if there is an outcome, that arrives."""
 
     seconds: float
     order: int  # of two at the same time, the one that was planned first
     step: int = field(compare=False)
+    fidelity: float = field(compare=False)
     started: float = field(compare=False)
     trial: optuna.Trial = field(compare=False)
+    state: TrialState | None = field(compare=False, default=None)
+    value: float | None = field(compare=False, default=None)
 
 
 class Simulation:
@@ -78,15 +145,27 @@ class Simulation:
         problem:
             What to optimise. A trial is evaluated in ``n_steps`` steps: step k reports the noisy
             value at fidelity k / n_steps, and by then the trial has cost ``cost(k / n_steps)``.
+            With one step nothing is reported, and the trial is evaluated at the fidelity that
+            ``fidelity`` says.
         sampler, pruner:
             What to optimise it with.
         n_workers:
-            Number of workers. All are always busy, so that the cost spent is their number times
-            the virtual time.
+            Number of workers. Unless they wait, all are always busy, so that the cost spent is
+            their number times the virtual time.
         n_steps:
             Number of steps of a whole evaluation (the pruner's ``max_resource``).
         seed:
-            Seed of the noise.
+            Seed of noise and delays.
+        delay:
+            How long a value takes to arrive after its evaluation. With one step only: reports
+            arrive at once.
+        fidelity:
+            The fidelity of a trial, 1 by default. With one step only.
+        noise:
+            ``"normal"`` or ``"laplace"``, with the standard deviation of the problem.
+        waits:
+            Whether a worker waits for its value before it asks anew (wait and act): for methods
+            that know nothing of delays.
     """
 
     def __init__(
@@ -98,16 +177,22 @@ class Simulation:
         n_workers: int,
         n_steps: int,
         seed: int,
+        delay: Delay = NO_DELAY,
+        fidelity: Callable[[optuna.Trial], float] | None = None,
+        noise: str = "normal",
+        waits: bool = False,
     ) -> None:
+        if n_steps > 1 and (delay != NO_DELAY or fidelity is not None):
+            raise ValueError("`delay` and `fidelity` are for evaluations in one step.")
+        if noise not in ("normal", "laplace"):
+            raise ValueError(f"`noise` must be 'normal' or 'laplace', but got {noise!r}.")
         self.problem = problem
+        self._delay, self._fidelity, self._noise, self._waits = delay, fidelity, noise, waits
         self._storage = VirtualStorage()
         self.study = optuna.create_study(
             storage=self._storage, sampler=sampler, pruner=pruner, direction="maximize"
         )
-        self._space: dict[str, Any] = {
-            f"x{i}": FloatDistribution(low, high)
-            for i, (low, high) in enumerate(zip(problem.low, problem.high))
-        }
+        self._space = problem.space
         self._rng = np.random.default_rng(seed)
         self._n_workers, self._n_steps = n_workers, n_steps
         self._n_events = 0
@@ -130,21 +215,43 @@ class Simulation:
         self._plan(trial, 1, self._storage.seconds)
 
     def _plan(self, trial: optuna.Trial, step: int, started: float) -> None:
+        z = step / self._n_steps if self._fidelity is None else self._fidelity(trial)
+        self._push(_Event(started + self.problem.cost(z), 0, step, z, started, trial))
+
+    def _push(self, event: _Event) -> None:
         self._n_events += 1
-        seconds = started + self.problem.cost(step / self._n_steps)
-        heapq.heappush(self._events, _Event(seconds, self._n_events, step, started, trial))
+        event.order = self._n_events
+        heapq.heappush(self._events, event)
 
     def _advance(self, event: _Event) -> None:
         self._storage.seconds = event.seconds
         trial, step = event.trial, event.step
-        value = self.problem.function(self.point(trial.params), step / self._n_steps)
-        value += self.problem.noise_std * self._rng.normal()
-        trial.report(value, step)
+        if event.state is not None:
+            self.study.tell(trial, event.value, state=event.state)
+            if self._waits:
+                self._ask()
+            return
+        value = self.problem.function(self.point(trial.params), event.fidelity)
+        value += self.problem.noise_std * self._draw_noise()
+        if self._n_steps > 1:
+            trial.report(value, step)
         if step == self._n_steps:
-            self.study.tell(trial, value)
+            event.state, event.value = TrialState.COMPLETE, value
         elif trial.should_prune():
-            self.study.tell(trial, state=TrialState.PRUNED)
+            event.state = TrialState.PRUNED
         else:
             self._plan(trial, step + 1, event.started)
             return
-        self._ask()
+        event.seconds += self._delay(self._rng)
+        if event.seconds > self._storage.seconds:
+            self._push(event)
+            if not self._waits:
+                self._ask()
+        else:
+            self.study.tell(trial, event.value, state=event.state)
+            self._ask()
+
+    def _draw_noise(self) -> float:
+        if self._noise == "laplace":
+            return float(self._rng.laplace(scale=math.sqrt(0.5)))
+        return float(self._rng.normal())

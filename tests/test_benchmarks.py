@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+import json
 import os
 from pathlib import Path
 import re
@@ -18,6 +20,15 @@ from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
 from benchmarks.problems import SCHWEFEL
+from benchmarks.report import report
+from benchmarks.run import read
+from benchmarks.run import Result
+from benchmarks.run import Run
+from benchmarks.simulation import ConstantDelay
+from benchmarks.simulation import Delay
+from benchmarks.simulation import GeometricDelay
+from benchmarks.simulation import HeavyTailedDelay
+from benchmarks.simulation import parse_delay
 from benchmarks.simulation import Simulation
 from optuna_pcts import delays
 from optuna_pcts import PCTSPruner
@@ -85,6 +96,145 @@ def test_a_trial_that_is_pruned_costs_what_its_fidelity_costs() -> None:
     assert any(t.state == TrialState.PRUNED for t in ended)
     for trial, delay in zip(ended, delays(simulation.study)):
         assert delay.seconds == pytest.approx(HARTMANN3.cost((trial.last_step or 0) / 9), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("delay", "mean"),
+    [(ConstantDelay(4.0), 4.0), (GeometricDelay(0.1), 10.0), (HeavyTailedDelay(3.0, 2.0), 3.0)],
+)
+def test_delays_have_their_mean(delay: Delay, mean: float) -> None:
+    rng = np.random.default_rng(0)
+    assert np.mean([delay(rng) for _ in range(20000)]) == pytest.approx(mean, rel=0.05)
+
+
+def test_a_value_arrives_after_its_delay_and_nobody_waits() -> None:
+    simulation = Simulation(
+        HARTMANN3, RandomSampler(seed=0), NopPruner(),
+        n_workers=2, n_steps=1, seed=0, delay=ConstantDelay(4.0),
+    )  # fmt: skip
+    simulation.run(40.5)
+    trials = simulation.study.trials
+    assert len(trials) == 2 * 21  # one a second by each worker
+    told = [t for t in trials if t.state == TrialState.COMPLETE]
+    assert len(told) == 2 * 16  # the others are on their way
+    measured = delays(simulation.study)
+    assert [d.seconds for d in measured] == pytest.approx([5.0] * len(told), abs=1e-5)
+    assert not any(t.intermediate_values for t in trials)  # which would tell before
+
+
+def test_who_waits_for_feedback_gets_less_done() -> None:
+    simulation = Simulation(
+        HARTMANN3, RandomSampler(seed=0), NopPruner(),
+        n_workers=2, n_steps=1, seed=0, delay=ConstantDelay(4.0), waits=True,
+    )  # fmt: skip
+    simulation.run(40.5)
+    assert len(simulation.study.trials) == 2 * 5  # one in five seconds
+
+
+def test_a_trial_in_one_step_is_evaluated_at_its_fidelity() -> None:
+    problem = replace(HARTMANN3, noise_std=0.0)
+    simulation = Simulation(
+        problem, RandomSampler(seed=0), NopPruner(),
+        n_workers=1, n_steps=1, seed=0, fidelity=lambda _: 0.5,
+    )  # fmt: skip
+    simulation.run(3.0)
+    for trial, delay in zip(simulation.study.trials, delays(simulation.study)):
+        assert delay.seconds == pytest.approx(problem.cost(0.5), abs=1e-5)
+        assert trial.value == problem.function(simulation.point(trial.params), 0.5)
+
+
+def test_laplace_noise_has_the_deviation_of_the_problem_and_heavier_tails() -> None:
+    problem = replace(HARTMANN3, function=lambda x, z: 0.0, noise_std=0.5)
+    values = {}
+    for noise in ("normal", "laplace"):
+        simulation = Simulation(
+            problem, RandomSampler(seed=0), NopPruner(),
+            n_workers=1, n_steps=1, seed=0, noise=noise,
+        )  # fmt: skip
+        simulation.run(3000.0)
+        trials = simulation.study.get_trials(deepcopy=False)
+        values[noise] = np.array([t.value for t in trials if t.value is not None])
+        assert values[noise].std() == pytest.approx(0.5, rel=0.1)
+    kurtosis = {k: np.mean(v**4) / np.mean(v**2) ** 2 for k, v in values.items()}
+    assert kurtosis["laplace"] > kurtosis["normal"] + 1
+
+
+def test_a_simulation_refuses_what_it_cannot_do() -> None:
+    arguments = HARTMANN3, RandomSampler(), NopPruner()
+    with pytest.raises(ValueError, match="one step"):
+        Simulation(*arguments, n_workers=1, n_steps=9, seed=0, delay=ConstantDelay(1.0))
+    with pytest.raises(ValueError, match="noise"):
+        Simulation(*arguments, n_workers=1, n_steps=1, seed=0, noise="white")
+
+
+@pytest.mark.parametrize("text", ["none", "constant 4", "geometric 0.1", "heavy-tailed 1.5"])
+def test_delays_are_read_as_they_are_printed(text: str) -> None:
+    assert str(parse_delay(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "some", "constant", "constant x", "uniform 3"])
+def test_a_delay_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(ValueError, match="A delay is"):
+        parse_delay(text)
+
+
+def run_benchmarks(results: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.run", "--results", str(results), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_benchmarks_go_on_where_they_were_interrupted(tmp_path: Path) -> None:
+    arguments = [
+        *("--problems", "Branin", "--methods", "PCTS", "Random", "HOO", "--workers", "2"),
+        *("--evaluations", "20", "--delays", "constant 4", "--seeds", "1"),
+    ]
+    assert "3 runs; 0 are known" in run_benchmarks(tmp_path, *arguments)
+    path = tmp_path / "runs.csv"
+    found = read(path)
+    assert len(found) == 3
+    for run, result in found.items():
+        assert (result.n_nodes > 0) == (run.method != "Random")
+        assert result.regret >= 0
+        # Who waits gets fewer values: one in five seconds instead of one a second.
+        assert (result.n_told < 10) == (run.method == "HOO")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:3], lines[3][:-1]]))  # killed while it wrote the last
+    assert "1 runs; 2 are known" in run_benchmarks(tmp_path, *arguments)
+    again = read(path)
+    assert {run: r.regret for run, r in again.items()} == {r: v.regret for r, v in found.items()}
+    commands = [entry["command"] for entry in json.loads((tmp_path / "manifest.json").read_text())]
+    assert len(commands) == 2
+
+
+def test_the_report_says_who_is_best_and_who_is_not() -> None:
+    def result(regret: float) -> Result:
+        return Result(regret, 2 * regret, 10, 10, 0, 0, 0.0)
+
+    regrets = {
+        ("Branin", "PCTS"): (0.3, 0.1, 0.2),
+        ("Branin", "TPE"): (0.4, 0.5, 0.1),
+        ("Hartmann3", "PCTS"): (3.0, 3.0, 3.0),
+        ("Hartmann3", "TPE"): (1.0, 2.0, 9.0),
+    }
+    page = report(
+        {
+            Run(problem, method, 4, "none", "normal", 50, seed): result(regret)
+            for (problem, method), row in regrets.items()
+            for seed, regret in enumerate(row)
+        },
+        [],
+    )
+    assert "| 50 | none | normal | 4 | 3 | 1 of 2 | Hartmann3 (TPE) |" in page
+    assert "| PCTS | 3 / 6 | **0.2** / 0.4 | 1.5 |" in page
+    assert "| TPE | **2** / 4 | 0.4 / 0.8 | 1.5 |" in page
 
 
 def test_the_fidelity_benchmark_prints_its_table() -> None:

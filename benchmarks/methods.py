@@ -1,0 +1,139 @@
+"""Who takes part: PCTS, the systems of its paper, and what an Optuna user would pick instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
+from optuna.samplers import CmaEsSampler
+from optuna.samplers import QMCSampler
+from optuna.samplers import RandomSampler
+from optuna.samplers import TPESampler
+
+from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.base import Knowledge
+from benchmarks.baselines.gaussian import BOCA
+from benchmarks.baselines.gaussian import GPEI
+from benchmarks.baselines.gaussian import GPUCB
+from benchmarks.baselines.gaussian import MFGPUCB
+from benchmarks.baselines.gaussian import MFSKO
+from benchmarks.baselines.gradient import GradientAscent
+from benchmarks.baselines.rejects import SuccessiveRejects
+from benchmarks.baselines.trees import HOO
+from benchmarks.baselines.trees import make_poo
+from benchmarks.problems import Problem
+from optuna_pcts import DUCB1
+from optuna_pcts import DUCB1Sigma
+from optuna_pcts import fidelity
+from optuna_pcts import PCTSSampler
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method is made for."""
+
+    problem: Problem
+    seed: int
+    n_evaluations: int
+
+    @property
+    def space(self) -> dict[str, BaseDistribution]:
+        return self.problem.space
+
+    def knowledge(self) -> Knowledge:
+        """Return what the methods of the paper are told, measured at random points."""
+        rng = np.random.default_rng(0)
+        problem = self.problem
+        points = rng.uniform(problem.low, problem.high, (1000, problem.n_dims))
+        whole = np.array([problem.function(x, 1.0) for x in points])
+        scale = max(abs(problem.function(x, 0.0) - y) for x, y in zip(points[:200], whole))
+        return Knowledge(
+            noise_std=problem.noise_std,
+            cost=problem.cost,
+            bias=lambda z: float(scale * (1 - z)),
+            value_range=float(problem.optimum - whole.min()),
+            n_evaluations=self.n_evaluations,
+        )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method at work on one task.
+
+    Attributes:
+        sampler:
+            The sampler.
+        fidelity:
+            The fidelity of a trial, if the method chooses it.
+        waits:
+            Whether each worker waits for its feedback.
+    """
+
+    sampler: BaseSampler
+    fidelity: Callable[[optuna.Trial], float] | None = None
+    waits: bool = False
+
+
+Method = Callable[[Task], Entry]
+
+
+def _pcts(task: Task, *, has_fidelity: bool = False, **options: Any) -> Entry:
+    sampler = PCTSSampler(seed=task.seed, **options)
+    return Entry(sampler, fidelity if has_fidelity else None)
+
+
+def _pcts_sigma(task: Task) -> Entry:
+    return _pcts(task, policy=DUCB1Sigma(noise_std=task.problem.noise_std))
+
+
+def _baseline(make: Callable[..., Baseline], task: Task, *, waits: bool = True) -> Entry:
+    sampler = make(task.space, seed=task.seed, knowledge=task.knowledge())
+    return Entry(sampler, sampler.fidelity, waits)
+
+
+def _peer(make: Callable[..., BaseSampler], task: Task) -> Entry:
+    return Entry(make(seed=task.seed))
+
+
+PCTS = "PCTS"
+OURS: Mapping[str, Method] = {
+    PCTS: _pcts,
+    "PCTS, fidelity": partial(_pcts, has_fidelity=True),
+    "PCTS, DUCB1": partial(_pcts, policy=DUCB1()),
+    "PCTS, DUCB1-sigma": _pcts_sigma,
+    "PCTS, as in the paper": partial(_pcts, local_share=0.0, prior_std=None),
+}
+# What an Optuna user would pick, at its defaults.
+PEERS: Mapping[str, Method] = {
+    "TPE": partial(_peer, TPESampler),
+    "CMA-ES": partial(_peer, CmaEsSampler),
+    "QMC": partial(_peer, QMCSampler),
+    "Random": partial(_peer, RandomSampler),
+}
+# The systems that the paper compares with. They know nothing of delays and wait for each value;
+# but for DBGD, which is made for them.
+PAPER: Mapping[str, Method] = {
+    "HOO": partial(_baseline, HOO),
+    "POO": partial(_baseline, make_poo),
+    "MFHOO": partial(_baseline, partial(HOO, has_fidelity=True)),
+    "MFPOO+UCB1-sigma": partial(
+        _baseline, partial(make_poo, bandit="UCB1-sigma", has_fidelity=True)
+    ),
+    "MFPOO+UCBV": partial(_baseline, partial(make_poo, bandit="UCBV", has_fidelity=True)),
+    "GP-UCB": partial(_baseline, GPUCB),
+    "GP-EI": partial(_baseline, GPEI),
+    "MF-GP-UCB": partial(_baseline, MFGPUCB),
+    "BOCA": partial(_baseline, BOCA),
+    "MF-SKO": partial(_baseline, MFSKO),
+    "OGD": partial(_baseline, GradientAscent),
+    "DBGD": partial(_baseline, partial(GradientAscent, is_delayed=True), waits=False),
+    "SR": partial(_baseline, SuccessiveRejects),
+}
+METHODS: Mapping[str, Method] = {**OURS, **PEERS, **PAPER}
