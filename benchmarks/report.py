@@ -34,9 +34,9 @@ Made by `python -m benchmarks.report` from `benchmarks/results/`; do not edit.
 Every number is a median over seeds of the regret of the point that `recommend` names, without
 noise and at full fidelity; behind the slash that of Optuna's `best_trial`. All methods run on a
 virtual clock with the same workers, delays and noise, on the same random part of the problem's
-box. A whole evaluation takes a second; its value arrives after the delay. Methods of the paper
-that know nothing of delays wait for each value. The lowest regret of the recommended point in each
-column is bold.
+box. A whole evaluation takes a second; its value arrives after the delay, and all values have
+arrived at the end. Methods of the paper that know nothing of delays wait for each value, and have
+the same time. The lowest regret of the recommended point in each column is bold.
 """
 
 

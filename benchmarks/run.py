@@ -107,7 +107,7 @@ def execute(run: Run) -> Result:
         noise=run.noise,
         waits=entry.waits,
     )
-    simulation.run(run.evaluations * problem.cost(1.0))
+    simulation.spend(run.evaluations * problem.cost(1.0))
     seconds = time.perf_counter() - started
     study = simulation.study
     trials = study.get_trials(deepcopy=False)

@@ -196,6 +196,8 @@ class Simulation:
         self._rng = np.random.default_rng(seed)
         self._n_workers, self._n_steps = n_workers, n_steps
         self._n_events = 0
+        self._committed = 0.0  # cost of all trials that were asked
+        self._limit = math.inf
         self._events: list[_Event] = []
         for _ in range(n_workers):
             self._ask()
@@ -210,13 +212,29 @@ class Simulation:
             self._advance(heapq.heappop(self._events))
         self._storage.seconds = cost / self._n_workers
 
+    def spend(self, cost: float) -> None:
+        """Ask for trials of so much cost in all, in one step each, and tell all their values.
+
+        Who waits for feedback has no more time to ask than those who do not.
+        """
+        if self._n_steps > 1:
+            raise ValueError("What trials of several steps will cost is not known beforehand.")
+        self._limit = cost
+        while self._events:
+            self._advance(heapq.heappop(self._events))
+
     def _ask(self) -> None:
+        is_spent = self._committed > self._limit - 1e-9
+        if is_spent or self._storage.seconds * self._n_workers > self._limit:
+            return
         trial = self.study.ask(self._space)
         self._plan(trial, 1, self._storage.seconds)
 
     def _plan(self, trial: optuna.Trial, step: int, started: float) -> None:
         z = step / self._n_steps if self._fidelity is None else self._fidelity(trial)
-        self._push(_Event(started + self.problem.cost(z), 0, step, z, started, trial))
+        cost = self.problem.cost(z)
+        self._committed += cost
+        self._push(_Event(started + cost, 0, step, z, started, trial))
 
     def _push(self, event: _Event) -> None:
         self._n_events += 1

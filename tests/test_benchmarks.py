@@ -122,13 +122,16 @@ def test_a_value_arrives_after_its_delay_and_nobody_waits() -> None:
     assert not any(t.intermediate_values for t in trials)  # which would tell before
 
 
-def test_who_waits_for_feedback_gets_less_done() -> None:
+@pytest.mark.parametrize(("waits", "n_trials"), [(False, 40), (True, 2 * 5)])
+def test_a_budget_is_spent_and_all_is_told(waits: bool, n_trials: int) -> None:
     simulation = Simulation(
         HARTMANN3, RandomSampler(seed=0), NopPruner(),
-        n_workers=2, n_steps=1, seed=0, delay=ConstantDelay(4.0), waits=True,
+        n_workers=2, n_steps=1, seed=0, delay=ConstantDelay(4.0), waits=waits,
     )  # fmt: skip
-    simulation.run(40.5)
-    assert len(simulation.study.trials) == 2 * 5  # one in five seconds
+    simulation.spend(40.0)
+    trials = simulation.study.trials
+    assert len(trials) == n_trials  # who waits has the same twenty seconds, and one in five
+    assert all(t.state == TrialState.COMPLETE for t in trials)
 
 
 def test_a_trial_in_one_step_is_evaluated_at_its_fidelity() -> None:
@@ -163,6 +166,8 @@ def test_a_simulation_refuses_what_it_cannot_do() -> None:
     arguments = HARTMANN3, RandomSampler(), NopPruner()
     with pytest.raises(ValueError, match="one step"):
         Simulation(*arguments, n_workers=1, n_steps=9, seed=0, delay=ConstantDelay(1.0))
+    with pytest.raises(ValueError, match="several steps"):
+        Simulation(*arguments, n_workers=1, n_steps=9, seed=0).spend(1.0)
     with pytest.raises(ValueError, match="noise"):
         Simulation(*arguments, n_workers=1, n_steps=1, seed=0, noise="white")
 
