@@ -80,7 +80,9 @@ class PCTSSampler(BaseSampler):
             How fast the objective may vary: :class:`UnknownSmoothness` (default), or a known
             :class:`Smoothness`.
         point:
-            Which point of the chosen cell to evaluate: ``"center"`` (default) or ``"uniform"``.
+            Which point of the chosen cell to evaluate: ``"center"`` (default; a random one while
+            several trials run and none has ended, unless there is a ``split_order``) or
+            ``"uniform"``.
         branching:
             How many children a split of a continuous parameter makes: 2 (default) or 3. With 3,
             the middle child keeps its parent's centre and so its feedback. Discrete parameters
@@ -362,9 +364,14 @@ class PCTSSampler(BaseSampler):
         """Return the part of a cell's side from which to draw the point: 0 is its centre."""
         if self._point == "uniform":
             return 1.0
+        others = [n for n in history.unfinished if n != trial.number]
+        # Before the first feedback there is no cell to tell about, and centres of large cells are
+        # a poor design: all of them are far from the faces of the cube. But where a parameter is
+        # expensive to change, they share its value.
+        if others and len(others) == trial.number and not self._split_order:
+            return 1.0
         # Somebody may be about to ask the same centre. Stay around it, but not on it.
-        blind = any(n != trial.number and not search.knows(n) for n in history.unfinished)
-        return _NEAR_CENTER if blind else 0.0
+        return 0.0 if all(search.knows(n) for n in others) else _NEAR_CENTER
 
     def _with_fidelity(self, cell: Cell, fidelity: float, pruner: BasePruner) -> Cell:
         """Return a cell with the fidelity it is to be evaluated at, as far as it can be."""
