@@ -51,6 +51,8 @@ _MAX_SEARCHES = 4
 
 # The part of a cell's side around its centre that is as good as the centre.
 _NEAR_CENTER = 0.1
+# So many centres are asked before the first feedback. They are a good start, but not a good grid.
+_MANY_BLIND = 16
 
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
@@ -81,7 +83,7 @@ class PCTSSampler(BaseSampler):
             :class:`Smoothness`.
         point:
             Which point of the chosen cell to evaluate: ``"center"`` (default; a random one while
-            several trials run and none has ended, unless there is a ``split_order``) or
+            many trials run and none has ended, unless there is a ``split_order``) or
             ``"uniform"``.
         branching:
             How many children a split of a continuous parameter makes: 2 (default) or 3. With 3,
@@ -365,10 +367,11 @@ class PCTSSampler(BaseSampler):
         if self._point == "uniform":
             return 1.0
         others = [n for n in history.unfinished if n != trial.number]
-        # Before the first feedback there is no cell to tell about, and centres of large cells are
-        # a poor design: all of them are far from the faces of the cube. But where a parameter is
-        # expensive to change, they share its value.
-        if others and len(others) == trial.number and not self._split_order:
+        # Before the first feedback there is no cell to tell about, and a grid of centres gets no
+        # nearer to the faces of the cube. But where a parameter is expensive to change, centres
+        # share its value.
+        is_blind = len(others) == trial.number >= _MANY_BLIND
+        if is_blind and not self._split_order:
             return 1.0
         # Somebody may be about to ask the same centre. Stay around it, but not on it.
         return 0.0 if all(search.knows(n) for n in others) else _NEAR_CENTER

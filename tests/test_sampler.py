@@ -595,19 +595,22 @@ def test_split_order_is_followed() -> None:
             assert upper[1] - lower[1] == 0.25
 
 
-def test_before_any_feedback_points_are_random_and_then_centres() -> None:
+def test_many_points_before_any_feedback_are_random_and_then_centres() -> None:
     options: dict[str, Any] = {"search_space": SQUARE, "local_share": 0.0, "seed": 0}
     study = optuna.create_study(sampler=PCTSSampler(**options))
-    trials = [study.ask(SQUARE) for _ in range(16)]
-    values = [value for trial in trials[1:] for value in trial.params.values()]
-    assert min(values) < 0.12  # a centre of the first sixteen cells is at an eighth at least
-    assert max(values) > 0.88
+    trials = [study.ask(SQUARE) for _ in range(48)]
+    first, later = (
+        [value for trial in part for value in trial.params.values()]
+        for part in (trials[:16], trials[16:])
+    )
+    assert all(value * 64 % 1 == 0 for value in first)
+    assert sum(value * 64 % 1 == 0 for value in later) == 0
     for trial in trials:
         study.tell(trial, sum(trial.params.values()))
     centre = study.ask(SQUARE)
     assert all(value * 64 % 1 == 0 for value in centre.params.values())
     ordered = optuna.create_study(sampler=PCTSSampler(split_order=["x", "y"], **options))
-    for _ in range(16):
+    for _ in range(48):
         assert all(value * 64 % 1 == 0 for value in ordered.ask(SQUARE).params.values())
 
 
