@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.samplers import CmaEsSampler
 from optuna.samplers import QMCSampler
@@ -42,10 +41,6 @@ class Task:
     problem: Problem
     seed: int
     n_evaluations: int
-
-    @property
-    def space(self) -> dict[str, BaseDistribution]:
-        return self.problem.space
 
     def knowledge(self) -> Knowledge:
         """Return what the methods of the paper are told, measured at random points."""
@@ -93,8 +88,8 @@ def _pcts_sigma(task: Task) -> Entry:
     return _pcts(task, policy=DUCB1Sigma(noise_std=task.problem.noise_std))
 
 
-def _baseline(make: Callable[..., Baseline], task: Task, *, waits: bool = True) -> Entry:
-    sampler = make(task.space, seed=task.seed, knowledge=task.knowledge())
+def _baseline(make: Callable[..., Baseline], task: Task, *, waits: bool) -> Entry:
+    sampler = make(task.problem.space, seed=task.seed, knowledge=task.knowledge())
     return Entry(sampler, sampler.fidelity, waits)
 
 
@@ -117,23 +112,24 @@ PEERS: Mapping[str, Method] = {
     "QMC": partial(_peer, QMCSampler),
     "Random": partial(_peer, RandomSampler),
 }
-# The systems that the paper compares with. They know nothing of delays and wait for each value;
-# but for DBGD, which is made for them.
+# The systems that the paper compares with.
+BASELINES: Mapping[str, Callable[..., Baseline]] = {
+    "HOO": HOO,
+    "POO": make_poo,
+    "MFHOO": partial(HOO, has_fidelity=True),
+    "MFPOO+UCB1-sigma": partial(make_poo, bandit="UCB1-sigma", has_fidelity=True),
+    "MFPOO+UCBV": partial(make_poo, bandit="UCBV", has_fidelity=True),
+    "GP-UCB": GPUCB,
+    "GP-EI": GPEI,
+    "MF-GP-UCB": MFGPUCB,
+    "BOCA": BOCA,
+    "MF-SKO": MFSKO,
+    "OGD": GradientAscent,
+    "DBGD": partial(GradientAscent, is_delayed=True),
+    "SR": SuccessiveRejects,
+}
+# They know nothing of delays and wait for each value; but for DBGD, which is made for them.
 PAPER: Mapping[str, Method] = {
-    "HOO": partial(_baseline, HOO),
-    "POO": partial(_baseline, make_poo),
-    "MFHOO": partial(_baseline, partial(HOO, has_fidelity=True)),
-    "MFPOO+UCB1-sigma": partial(
-        _baseline, partial(make_poo, bandit="UCB1-sigma", has_fidelity=True)
-    ),
-    "MFPOO+UCBV": partial(_baseline, partial(make_poo, bandit="UCBV", has_fidelity=True)),
-    "GP-UCB": partial(_baseline, GPUCB),
-    "GP-EI": partial(_baseline, GPEI),
-    "MF-GP-UCB": partial(_baseline, MFGPUCB),
-    "BOCA": partial(_baseline, BOCA),
-    "MF-SKO": partial(_baseline, MFSKO),
-    "OGD": partial(_baseline, GradientAscent),
-    "DBGD": partial(_baseline, partial(GradientAscent, is_delayed=True), waits=False),
-    "SR": partial(_baseline, SuccessiveRejects),
+    name: partial(_baseline, make, waits=name != "DBGD") for name, make in BASELINES.items()
 }
 METHODS: Mapping[str, Method] = {**OURS, **PEERS, **PAPER}

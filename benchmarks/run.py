@@ -35,7 +35,7 @@ from optuna.trial import TrialState
 from tqdm import tqdm
 
 from benchmarks.methods import METHODS
-from benchmarks.methods import OURS
+from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
 from benchmarks.methods import Task
 from benchmarks.problems import MULTI_FIDELITY
@@ -220,7 +220,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--methods", nargs="+", choices=list(METHODS), metavar="METHOD",
-        default=[next(iter(OURS)), *PEERS], help=f"some of: {', '.join(METHODS)}",
+        default=[PCTS, *PEERS], help=f"some of: {', '.join(METHODS)}",
     )  # fmt: skip
     parser.add_argument("--workers", type=int, nargs="+", default=[4, 8, 32])
     parser.add_argument(

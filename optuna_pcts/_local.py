@@ -109,6 +109,7 @@ class LocalSearch:
         wide as the noise, however many trials there are. A Gaussian process tells them apart, and
         says where around them it may be better still.
         """
+        self._seeks_sides = False
         n, n_dims = points.shape
         least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
         size = min(max(int(n * _ELITE_SHARE), least), most, n)

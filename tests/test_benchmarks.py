@@ -183,9 +183,9 @@ def test_a_delay_that_cannot_be_read(text: str) -> None:
         parse_delay(text)
 
 
-def run_benchmarks(results: Path, *arguments: str) -> str:
+def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.run", "--results", str(results), *arguments],
+        [sys.executable, "-m", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -193,15 +193,16 @@ def run_benchmarks(results: Path, *arguments: str) -> str:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    return done.stderr
+    return done
 
 
 def test_benchmarks_go_on_where_they_were_interrupted(tmp_path: Path) -> None:
     arguments = [
+        *("benchmarks.run", "--results", str(tmp_path)),
         *("--problems", "Branin", "--methods", "PCTS", "Random", "HOO", "--workers", "2"),
         *("--evaluations", "20", "--delays", "constant 4", "--seeds", "1"),
     ]
-    assert "3 runs; 0 are known" in run_benchmarks(tmp_path, *arguments)
+    assert "3 runs; 0 are known" in run_module(*arguments).stderr
     path = tmp_path / "runs.csv"
     found = read(path)
     assert len(found) == 3
@@ -212,7 +213,7 @@ def test_benchmarks_go_on_where_they_were_interrupted(tmp_path: Path) -> None:
         assert (result.n_told < 10) == (run.method == "HOO")
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:3], lines[3][:-1]]))  # killed while it wrote the last
-    assert "1 runs; 2 are known" in run_benchmarks(tmp_path, *arguments)
+    assert "1 runs; 2 are known" in run_module(*arguments).stderr
     again = read(path)
     assert {run: r.regret for run, r in again.items()} == {r: v.regret for r, v in found.items()}
     commands = [entry["command"] for entry in json.loads((tmp_path / "manifest.json").read_text())]
@@ -244,14 +245,6 @@ def test_the_report_says_who_is_best_and_who_is_not() -> None:
 
 def test_the_fidelity_benchmark_prints_its_table() -> None:
     arguments = ["--seeds", "1", "--budgets", "6", "12", "--workers", "3"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.fidelity", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_module("benchmarks.fidelity", *arguments)
     assert done.stdout.count("| PCTS, fidelity |") == 5
     assert re.search(r"PCTS, fidelity against PCTS at 12: better on \d of 5", done.stdout)
