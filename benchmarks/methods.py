@@ -12,6 +12,7 @@ import numpy as np
 import optuna
 from optuna.samplers import BaseSampler
 from optuna.samplers import CmaEsSampler
+from optuna.samplers import GPSampler
 from optuna.samplers import QMCSampler
 from optuna.samplers import RandomSampler
 from optuna.samplers import TPESampler
@@ -108,6 +109,7 @@ OURS: Mapping[str, Method] = {
 # What an Optuna user would pick, at its defaults.
 PEERS: Mapping[str, Method] = {
     "TPE": partial(_peer, TPESampler),
+    "GP": partial(_peer, GPSampler),
     "CMA-ES": partial(_peer, CmaEsSampler),
     "QMC": partial(_peer, QMCSampler),
     "Random": partial(_peer, RandomSampler),
