@@ -44,9 +44,13 @@ _FAILED = -1.0
 # The best point is sought among so many, drawn around the best trials wider than these lie, in so
 # many worlds that the data allow. It may be on a face of the cube. The more of what is seen is
 # noise, the further away it may be: so much wider without noise, and if there is nothing else.
+# Then so many times more around those that won: with many parameters the first draws are sparse.
 _N_PLACES = 150
 _CLOUD = (1.5, 3.5)
 _N_WORLDS = 24
+_N_REFINEMENTS = 2
+# If more than this share of the winners lies on a face of the cube, points are drawn on it.
+_ON_FACE = 0.5
 # The distribution of where it is stays so wide at least, relative to that of the best trials.
 _LEAST_SPREAD = 0.1
 # Under noise a top is found from its sides, not from its middle: after so many trials per
@@ -138,8 +142,12 @@ class LocalSearch:
         elite = Elite(points[candidates[order]], self._slots, weights)
         rng = np.random.default_rng(n)  # the same in all workers
         width = _CLOUD[0] + (_CLOUD[1] - _CLOUD[0]) * process.noise
-        places = elite.cloud(_N_PLACES, width, rng, np.flatnonzero(self._categories))
+        unordered = np.flatnonzero(self._categories)
+        places = elite.cloud(_N_PLACES, width, rng, unordered)
         winners = places[process.winners(places, _N_WORLDS, rng)]
+        for _ in range(_N_REFINEMENTS):
+            places = Elite(winners, self._slots).cloud(_N_PLACES, 1.0, rng, unordered)
+            winners = places[process.winners(places, _N_WORLDS, rng)]
         self._seeks_sides = process.noise > _NOISY and n >= _SETTLED_PER_DIM * n_dims
         slots = np.maximum(self._slots, 2 * _LEAST_SPREAD * elite.std)
         return Elite(winners, slots)
@@ -163,6 +171,10 @@ class Elite:
     ) -> None:
         size, n_dims = points.shape
         self._points = points
+        on_low, on_high = (points == 0).mean(axis=0), (points == 1).mean(axis=0)
+        self._face = np.where(on_high > on_low, 1.0, 0.0)
+        on_face = np.maximum(on_low, on_high)
+        self._on_face = np.where(on_face > _ON_FACE, on_face, 0.0)
         weights = np.ones(size) if weights is None else weights
         self._weights = weights / weights.sum()
         self._mean = self._weights @ self._points
@@ -178,10 +190,16 @@ class Elite:
         self.std: FloatArray = np.sqrt(np.diag(covariance))
 
     def draw(self, rng: np.random.Generator, width: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Draw a point of the cube, so many times as far away, and one of the best points."""
+        """Draw a point of the cube, so many times as far away, and one of the best points.
+
+        Nothing near a face is as good as the face itself where most of the best lie on it. That
+        is not so for points that are meant to lie further away.
+        """
         point = self._mean + width * (self._factor @ rng.standard_normal(len(self._mean)))
         # Reflected at the faces of the cube: clipped, many points would be the same corner.
         point = np.clip(1 - np.abs(1 - np.abs(point)), 0.0, 1.0)
+        if width == 1:
+            point = np.where(rng.random(len(point)) < self._on_face, self._face, point)
         return point, self._points[rng.choice(len(self._points), p=self._weights)]
 
     def cloud(
