@@ -98,6 +98,8 @@ class LocalSearch:
             return None
         at_side = self._seeks_sides and rng.random() < 0.5
         point, donor = self._elite.draw(rng, _SIDE if at_side else 1.0)
+        if not at_side:
+            point = self._on_faces(point, self._elite, rng)
         unordered = self._categories > 0
         if unordered.any():
             chance = _MUTATIONS / np.count_nonzero(unordered)
@@ -105,6 +107,14 @@ class LocalSearch:
             point = np.where(unordered, np.where(mutant, rng.random(len(point)), donor), point)
         drawn: list[float] = point.tolist()
         return drawn
+
+    def _on_faces(self, point: FloatArray, elite: Elite, rng: np.random.Generator) -> FloatArray:
+        """Return a point moved onto the faces that most of the best points lie on."""
+        moved = (elite.on_face > _ON_FACE) & (rng.random(len(point)) < elite.on_face)
+        continuous = np.flatnonzero(self._slots == 0)
+        if len(continuous) and moved[continuous].all():
+            moved[rng.choice(continuous)] = False  # or it would be the same corner every time
+        return np.where(moved, elite.face, point)
 
     def _fit(self, points: FloatArray, rewards: FloatArray, bias: FloatArray) -> Elite:
         """Fit the distribution to where the best point may be.
@@ -164,6 +174,13 @@ class Elite:
             that a neighbouring value is out of reach.
         weights:
             How much each of them counts; all the same by default.
+
+    Attributes:
+        std:
+            Its standard deviation along each axis.
+        face, on_face:
+            For each axis the face of the cube, 0 or 1, that more of the points lie on, and their
+            share.
     """
 
     def __init__(
@@ -172,9 +189,8 @@ class Elite:
         size, n_dims = points.shape
         self._points = points
         on_low, on_high = (points == 0).mean(axis=0), (points == 1).mean(axis=0)
-        self._face = np.where(on_high > on_low, 1.0, 0.0)
-        on_face = np.maximum(on_low, on_high)
-        self._on_face = np.where(on_face > _ON_FACE, on_face, 0.0)
+        self.face: FloatArray = np.where(on_high > on_low, 1.0, 0.0)
+        self.on_face: FloatArray = np.maximum(on_low, on_high)
         weights = np.ones(size) if weights is None else weights
         self._weights = weights / weights.sum()
         self._mean = self._weights @ self._points
@@ -190,16 +206,10 @@ class Elite:
         self.std: FloatArray = np.sqrt(np.diag(covariance))
 
     def draw(self, rng: np.random.Generator, width: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Draw a point of the cube, so many times as far away, and one of the best points.
-
-        Nothing near a face is as good as the face itself where most of the best lie on it. That
-        is not so for points that are meant to lie further away.
-        """
+        """Draw a point of the cube, so many times as far away, and one of the best points."""
         point = self._mean + width * (self._factor @ rng.standard_normal(len(self._mean)))
         # Reflected at the faces of the cube: clipped, many points would be the same corner.
         point = np.clip(1 - np.abs(1 - np.abs(point)), 0.0, 1.0)
-        if width == 1:
-            point = np.where(rng.random(len(point)) < self._on_face, self._face, point)
         return point, self._points[rng.choice(len(self._points), p=self._weights)]
 
     def cloud(
