@@ -165,6 +165,16 @@ def read_manifest(path: Path, module: str) -> list[dict[str, object]]:
     return [e for e in entries if f"{e['command']} ".startswith(f"python -m {module} ")]
 
 
+def row(*cells: object) -> str:
+    """Return a row of a table of a page."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table(*names: str) -> list[str]:
+    """Return the first lines of a table of a page, with an empty one before."""
+    return ["", row(*names), "|" + "---|" * len(names)]
+
+
 def made_by(manifest: Iterable[Mapping[str, object]]) -> list[str]:
     """Return the last lines of a page."""
     lines = ["", "## Made by", ""]
