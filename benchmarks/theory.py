@@ -154,9 +154,16 @@ def bound(horizon: float, tau: float, *, waits: bool = False) -> float:
     return float((rounds / horizon) ** (1 / (D + 2)))
 
 
-def slope(curve: Mapping[int, float]) -> float:
-    """Return the slope of a curve in log-log scale."""
-    return float(np.polyfit(np.log(list(curve)), np.log(list(curve.values())), 1)[0])
+def slopes(xs: Iterable[int], ys: Sequence[float] | FloatArray) -> FloatArray:
+    """Return the slope of a curve in log-log scale; of each column, if there are several."""
+    found: FloatArray = np.polyfit(np.log(np.array(list(xs), dtype=float)), np.log(ys), 1)[0]
+    return found
+
+
+def bound_slope(delay: str, horizons: Iterable[int], *, waits: bool = False) -> float:
+    """Return the slope of a bound over so many horizons."""
+    ts = list(horizons)
+    return float(slopes(ts, [bound(t, tau_of(delay, t), waits=waits) for t in ts]))
 
 
 _HEAD = """\
@@ -166,9 +173,9 @@ Made by `python -m benchmarks.theory` from `benchmarks/results/theory.csv`; do n
 
 {method} (`local_share=0, prior_std=None`), and the same sampler when it waits for
 each value before it asks again ("wait and act"), on a cone 1 - |x - x*| with its top at a random
-place, noise of standard deviation {noise}, {seeds} seeds. The near-optimality dimension is d = {d}.
-The simple regret is, as in the paper, R_T / T: the mean over all points asked for. Beside it
-stands the regret of the point that `recommend` names. Numbers are medians over seeds; intervals
+place, noise of standard deviation {noise}, {seeds} seeds. The near-optimality dimension is
+d = {d}. The simple regret is, as in the paper, R_T / T: the mean over all points asked for. Beside
+it stands the regret of the point that `recommend` names. Numbers are medians over seeds; intervals
 hold 95 % of what comes out if the seeds are drawn again from themselves. The slope of a bound is
 that of ((tau + log T) / T)^(1/(d+2)), or with (1 + tau) log T for who waits, fitted to the same
 horizons in the same way. Dotted in the figures: the bounds, with the constant that fits best.
@@ -245,10 +252,10 @@ class Page:
                 if len(curve) < 2 or (method == WAITING and delay == "none"):
                     continue
                 last = max(curve)
-                bounds = {t: bound(t, tau_of(delay, t), waits=method == WAITING) for t in curve}
+                rate = bound_slope(delay, curve, waits=method == WAITING)
                 regret = np.median(self.by_time(method, delay, "regret")[last])
                 lines.append(
-                    row(delay, method, _interval(*self._slopes(curve)), f"{slope(bounds):.2f}",
+                    row(delay, method, _interval(*self._slopes(curve)), f"{rate:.2f}",
                         f"{np.median(curve[last]):.3g}", f"{regret:.2g}")
                 )  # fmt: skip
         return [*lines, "", *self._rates(), *self._waiting()]
@@ -262,17 +269,17 @@ class Page:
             if delay == "none" or len(curve) < 2:
                 continue
             last = max(curve)
-            slopes, others = self._slopes(curve), self._slopes({t: free[t] for t in curve})
-            middle, more = slopes[0] - others[0], slopes[1] - others[1]
-            low, high = np.quantile(more, (0.025, 0.975))
+            middle, again = self._slopes(curve)
+            other, other_again = self._slopes({t: free[t] for t in curve})
+            low, high = np.quantile(again - other_again, (0.025, 0.975))
             verdict = "the rate is lost" if low > 0 else "no loss of rate is seen"
             ratio = np.median(curve[last]) / np.median(free[last])
-            bounds = [{t: bound(t, tau_of(d, t)) for t in curve} for d in (delay, "none")]
-            factor = bounds[0][last] / bounds[1][last]
+            loss = bound_slope(delay, curve) - bound_slope("none", curve)
+            factor = bound(last, tau_of(delay, last)) / bound(last, 0.0)
             lines.append(
-                f"- Delay {delay}: {verdict}. The slope is {middle:+.2f} "
+                f"- Delay {delay}: {verdict}. The slope is {middle - other:+.2f} "
                 f"[{low:+.2f}, {high:+.2f}] from that without delay, that of the bound "
-                f"{slope(bounds[0]) - slope(bounds[1]):+.2f}; at T = {last} the regret is "
+                f"{loss:+.2f}; at T = {last} the regret is "
                 f"{ratio:.2f} times that without delay, and the bound {factor:.2f} times."
             )
         return lines
@@ -366,8 +373,8 @@ class Page:
         """Return the slope of the medians, and those with the seeds drawn again."""
         n = len(self._seeds)
         drawn = np.random.default_rng(0).integers(n, size=(500, n))
-        again = [slope({t: float(np.median(y[i])) for t, y in curve.items()}) for i in drawn]
-        return slope({t: float(np.median(y)) for t, y in curve.items()}), np.array(again)
+        again = slopes(curve, np.array([np.median(ys[drawn], axis=1) for ys in curve.values()]))
+        return float(slopes(curve, [float(np.median(ys)) for ys in curve.values()])), again
 
     def _save(self, figure: Figure, axes: Axes, name: str) -> str:
         path = self._figures / f"theory-{name}-{self._n_dims}d.png"
