@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 import numpy as np
@@ -16,9 +15,10 @@ from benchmarks.problems import FloatArray
 
 FIGURES = Path(__file__).parent / "figures"
 # Tells so many curves apart; the first is that of PCTS everywhere.
-COLOURS = ("#d62728", "#ff9896", *rcParams["axes.prop_cycle"].by_key()["color"][:3], *(
-    "#9467bd", "#8c564b", "#17becf", "#7f7f7f", "#bcbd22"
-))  # fmt: skip
+COLOURS = (
+    *("#d62728", "#ff9896", "#1f77b4", "#ff7f0e", "#2ca02c"),
+    *("#9467bd", "#8c564b", "#17becf", "#7f7f7f", "#bcbd22"),
+)
 
 
 def draw(
