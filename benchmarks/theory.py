@@ -234,14 +234,16 @@ class Page:
     def time(self) -> list[str]:
         figure, all_axes = panels(len(DELAYS), 3)
         for delay, axes in zip(DELAYS, all_axes):
-            for method, colour in zip(self._methods, COLOURS):
+            for method, colour in zip(self._methods, COLOURS[::2]):
                 curve = self.by_time(method, delay)
+                if method == WAITING and delay == "none":
+                    continue
                 draw(axes, curve, method, colour)
                 bounds = {t: bound(t, tau_of(delay, t), waits=method == WAITING) for t in curve}
                 _draw_bound(axes, curve, bounds, colour)
             axes.set(title=f"delay {delay}", xlabel="T", ylabel="R_T / T", xscale="log")
             axes.set(yscale="log")
-        link = self._save(figure, all_axes[0], "time")
+        link = self._save(figure, all_axes[-1], "time")
         lines = ["", "### Regret against time", "", link]
         lines += table(
             "delay", "method", "slope", "of the bound", "R_T / T at the end", "recommended"
@@ -262,8 +264,15 @@ class Page:
 
     def _rates(self) -> list[str]:
         """Say whether the rate is kept under delay (consequences 1 and 4)."""
-        lines = []
         free = self.by_time(AS_IN_PAPER, "none")
+        middle, again = self._slopes(free)
+        low, high = np.quantile(again, (0.025, 0.975))
+        rate = bound_slope("none", free)
+        word = "flatter than" if low > rate else "steeper than" if high < rate else "as steep as"
+        lines = [
+            f"- Without delay the slope is {_interval(middle, again)}: over these horizons {word} "
+            f"that of the bound, {rate:.2f}."
+        ]
         for delay in DELAYS:
             curve = self.by_time(AS_IN_PAPER, delay)
             if delay == "none" or len(curve) < 2:
@@ -309,7 +318,7 @@ class Page:
         figure, all_axes = panels(2, 2)
         names = {"mean_regret": "R_T / T", "regret": "regret, recommended"}
         for axes, (name, label) in zip(all_axes, names.items()):
-            for method, colour in zip(self._methods, COLOURS):
+            for method, colour in zip(self._methods, COLOURS[::2]):
                 curve = self.by_delay(method, name)
                 draw(axes, curve, method, colour)
                 horizon, waits = self._tau_horizon, method == WAITING
@@ -318,6 +327,7 @@ class Page:
                 )
             axes.set(xlabel="tau", ylabel=label, title=f"T = {self._tau_horizon}", yscale="log")
             axes.set_xscale("symlog", linthresh=1)
+            axes.set_xlim(left=0)
         lines = ["", "### Regret against the delay", "", self._save(figure, all_axes[0], "delay")]
         lines += table("tau", *self._methods, "bound", "bound, waiting")
         horizon = self._tau_horizon
@@ -339,12 +349,13 @@ class Page:
     def depth(self) -> list[str]:
         figure, all_axes = panels(2, 2)
         delay = "2 log T"
-        for method, colour in zip(self._methods, COLOURS):
+        for method, colour in zip(self._methods, COLOURS[::2]):
             draw(all_axes[0], self.by_time(method, delay, "height"), method, colour)
             draw(all_axes[1], self.by_delay(method, "height"), method, colour)
         all_axes[0].set(xlabel="T", ylabel="height", title=f"delay {delay}", xscale="log")
         all_axes[1].set(xlabel="tau", ylabel="height", title=f"T = {self._tau_horizon}")
         all_axes[1].set_xscale("symlog", linthresh=1)
+        all_axes[1].set_xlim(left=0)
         lines = ["", "### Depth", "", self._save(figure, all_axes[0], "depth"), ""]
         mine, other = (self.by_delay(m, "height") for m in (AS_IN_PAPER, WAITING))
         both = [tau for tau in mine if tau and tau in other]

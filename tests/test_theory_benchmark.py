@@ -83,6 +83,7 @@ def test_the_page_believes_the_numbers(tmp_path: Path) -> None:
     }
     text = "\n".join(Page(results, 1, tmp_path).lines())
     assert "| T^0.75 | PCTS, as in the paper | -0.10 [-0.10, -0.10] |" in text
+    assert "- Without delay the slope is -0.50 [-0.50, -0.50]: over these horizons steeper" in text
     assert "- Delay T^0.75: the rate is lost. The slope is +0.40 [+0.40, +0.40]" in text
     assert "- Delay 2 log T: no loss of rate is seen." in text
     assert "- Delay 2 log T: lower regret than wait and act at 3 of 3 horizons" in text
