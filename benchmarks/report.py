@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
-import json
 from pathlib import Path
 import statistics
 
@@ -16,10 +15,12 @@ import numpy as np
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
+from benchmarks.records import made_by
+from benchmarks.records import read_manifest
+from benchmarks.records import RESULTS
 from benchmarks.run import PROBLEMS
 from benchmarks.run import read
 from benchmarks.run import Result
-from benchmarks.run import RESULTS
 from benchmarks.run import Run
 
 
@@ -126,11 +127,7 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
             "",
         ]
         lines += table(cells)
-    lines += ["", "## Made by", ""]
-    for entry in manifest:
-        versions = ", ".join(f"{key} {entry[key]}" for key in ("python", "optuna", "numpy"))
-        commit = str(entry["commit"] or "unknown")[:12]
-        lines.append(f"- `{entry['command']}` at {commit}, {entry['date']}, {versions}")
+    lines += made_by(manifest)
     return "\n".join(lines) + "\n"
 
 
@@ -144,7 +141,7 @@ def main() -> None:
     results = read(args.results / "runs.csv")
     if not results:
         parser.error(f"there is nothing in {args.results}: run `python -m benchmarks.run` first")
-    manifest = json.loads((args.results / "manifest.json").read_text())
+    manifest = read_manifest(args.results / "manifest.json", "benchmarks.run")
     args.output.write_text(report(results, manifest))
     print(args.output)
 

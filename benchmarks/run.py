@@ -7,48 +7,35 @@ again. ``python -m benchmarks.report`` makes tables of them.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from collections.abc import Sequence
-from concurrent.futures import as_completed
-from concurrent.futures import ProcessPoolExecutor
-import csv
-from dataclasses import astuple
 from dataclasses import dataclass
-from dataclasses import fields
-from datetime import datetime
-from datetime import timezone
 import itertools
-import json
-from multiprocessing import get_context
 import os
 from pathlib import Path
-import platform
-import subprocess
-import sys
 import time
-import warnings
 
 import numpy as np
 import optuna
 from optuna.pruners import NopPruner
 from optuna.trial import TrialState
-from tqdm import tqdm
 
+from benchmarks.methods import Entry
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
 from benchmarks.methods import Task
 from benchmarks.problems import MULTI_FIDELITY
+from benchmarks.problems import Problem
 from benchmarks.problems import SCHWEFEL
+from benchmarks.records import Records
+from benchmarks.records import RESULTS
+from benchmarks.simulation import Delay
 from benchmarks.simulation import parse_delay
 from benchmarks.simulation import Simulation
-import optuna_pcts
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 
 
 PROBLEMS = {problem.name: problem for problem in (*MULTI_FIDELITY, SCHWEFEL)}
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -95,28 +82,49 @@ def execute(run: Run) -> Result:
     problem = PROBLEMS[run.problem].cropped(np.random.default_rng(run.seed))
     entry = METHODS[run.method](Task(problem, run.seed, run.evaluations))
     started = time.perf_counter()
-    simulation = Simulation(
+    simulation = start(
+        problem, entry, run.seed, parse_delay(run.delay), n_workers=run.workers, noise=run.noise
+    )
+    simulation.spend(run.evaluations * problem.cost(1.0))
+    return measure(simulation, entry.sampler, time.perf_counter() - started)
+
+
+def start(
+    problem: Problem,
+    entry: Entry,
+    seed: int,
+    delay: Delay,
+    *,
+    n_workers: int = 1,
+    noise: str = "normal",
+) -> Simulation:
+    """Return a method at the start of its work, in evaluations of one step."""
+    return Simulation(
         problem,
         entry.sampler,
         NopPruner(),
-        n_workers=run.workers,
+        n_workers=n_workers,
         n_steps=1,
-        seed=run.seed,
-        delay=parse_delay(run.delay),
+        seed=seed,
+        delay=delay,
         fidelity=entry.fidelity,
-        noise=run.noise,
+        noise=noise,
         waits=entry.waits,
     )
-    simulation.spend(run.evaluations * problem.cost(1.0))
-    seconds = time.perf_counter() - started
-    study = simulation.study
+
+
+def measure(
+    simulation: Simulation, sampler: optuna.samplers.BaseSampler, seconds: float
+) -> Result:
+    """Return where a simulation stands."""
+    study, problem = simulation.study, simulation.problem
     trials = study.get_trials(deepcopy=False)
     n_told = sum(trial.state == TrialState.COMPLETE for trial in trials)
     regret = regret_best = float("nan")
     if n_told:
         regret = problem.regret(simulation.point(dict(recommend(study).params)))
         regret_best = problem.regret(simulation.point(study.best_params))
-    height, n_nodes = _tree(entry.sampler)
+    height, n_nodes = _tree(sampler)
     return Result(regret, regret_best, len(trials), n_told, height, n_nodes, seconds)
 
 
@@ -131,84 +139,12 @@ def _tree(sampler: optuna.samplers.BaseSampler) -> tuple[int, int]:
     )
 
 
-_RUN_FIELDS = [f.name for f in fields(Run)]
-_RESULT_FIELDS = [f.name for f in fields(Result)]
+def _rows(run: Run) -> dict[Run, Result]:
+    return {run: execute(run)}
 
 
-def read(path: Path) -> dict[Run, Result]:
-    """Return what is in a file of results."""
-    if not path.is_file():
-        return {}
-    found = {}
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            run = Run(
-                row["problem"], row["method"], int(row["workers"]), row["delay"], row["noise"],
-                int(row["evaluations"]), int(row["seed"]),
-            )  # fmt: skip
-            found[run] = Result(
-                float(row["regret"]), float(row["regret_best"]), int(row["n_trials"]),
-                int(row["n_told"]), int(row["height"]), int(row["n_nodes"]),
-                float(row["sampler_seconds"]),
-            )  # fmt: skip
-    return found
-
-
-def cut_off_last(path: Path) -> None:
-    """Remove a line at the end that is not whole: somebody was killed while writing it."""
-    if path.is_file() and not (text := path.read_text()).endswith("\n"):
-        path.write_text(text[: text.rfind("\n") + 1])
-
-
-def _be_quiet() -> None:
-    warnings.simplefilter("ignore")
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-
-
-def run_all(runs: Sequence[Run], path: Path, n_jobs: int) -> Iterator[tuple[Run, Result]]:
-    """Run all, and write each result as soon as it is there."""
-    # One thread each: the matrices are small, and threads would only wait for each other.
-    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
-    is_new = not path.is_file()
-    with (
-        path.open("a", newline="") as file,
-        ProcessPoolExecutor(n_jobs, get_context("spawn"), initializer=_be_quiet) as pool,
-    ):
-        writer = csv.writer(file)
-        if is_new:
-            writer.writerow([*_RUN_FIELDS, *_RESULT_FIELDS])
-        jobs = {pool.submit(execute, run): run for run in runs}
-        try:
-            for job in as_completed(jobs):
-                run, result = jobs[job], job.result()
-                numbers = [f"{x:.6g}" if isinstance(x, float) else x for x in astuple(result)]
-                writer.writerow([*astuple(run), *numbers])
-                file.flush()
-                yield run, result
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def write_manifest(path: Path, args: argparse.Namespace) -> None:
-    """Add to a file by what the results were made."""
-    entries = json.loads(path.read_text()) if path.is_file() else []
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=RESULTS.parent, capture_output=True, text=True
-    )
-    entries.append(
-        {
-            "command": " ".join(["python -m benchmarks.run", *sys.argv[1:]]),
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "commit": commit.stdout.strip() or None,
-            "python": platform.python_version(),
-            "optuna": optuna.__version__,
-            "optuna_pcts": optuna_pcts.__version__,
-            "numpy": np.__version__,
-            "cores": os.cpu_count(),
-            "seeds": args.seeds,
-        }
-    )
-    path.write_text(json.dumps(entries, indent=2) + "\n")
+RECORDS = Records(Run, Result, _rows)
+read = RECORDS.read
 
 
 def main() -> None:
@@ -251,21 +187,7 @@ def main() -> None:
         )
     ]
     path = args.results / "runs.csv"
-    cut_off_last(path)
-    known = read(path)
-    todo = [run for run in runs if run not in known]
-    print(f"{len(todo)} runs; {len(runs) - len(todo)} are known", file=sys.stderr)
-    if not todo:
-        return
-    args.results.mkdir(parents=True, exist_ok=True)
-    write_manifest(args.results / "manifest.json", args)
-    try:
-        for _ in tqdm(run_all(todo, path, args.jobs), total=len(todo), unit="run"):
-            pass
-    except KeyboardInterrupt:
-        raise SystemExit(
-            "\nInterrupted. What is done is kept; the same command goes on."
-        ) from None
+    RECORDS.complete(runs, path, module="benchmarks.run", n_jobs=args.jobs)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 import signal
 import subprocess
+import sys
 from typing import Any
 
 import optuna
@@ -36,6 +37,20 @@ def start(folder: Path, *command: object) -> subprocess.Popen[str]:
         text=True,
         preexec_fn=heed_ctrl_c,
     )
+
+
+def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a module of the project to its end; fail the test if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def new_trial(study: optuna.Study) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 import json
-import os
 from pathlib import Path
 import re
-import subprocess
-import sys
 
+from helpers import run_module
 import numpy as np
 from optuna.pruners import NopPruner
 from optuna.samplers import RandomSampler
@@ -35,7 +33,6 @@ from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 
 
-ROOT = Path(__file__).parent.parent
 # Borehole is 0.05 above the 309.523221 that the paper quotes.
 OPTIMA = {
     "Hartmann3": 3.86278,
@@ -181,19 +178,6 @@ def test_delays_are_read_as_they_are_printed(text: str) -> None:
 def test_a_delay_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError, match="A delay is"):
         parse_delay(text)
-
-
-def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_benchmarks_go_on_where_they_were_interrupted(tmp_path: Path) -> None:

@@ -1,0 +1,185 @@
+"""Results of many runs in a CSV file: whoever is interrupted goes on where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent.futures import as_completed
+from concurrent.futures import ProcessPoolExecutor
+import csv
+from dataclasses import astuple
+from dataclasses import dataclass
+from dataclasses import fields
+from datetime import datetime
+from datetime import timezone
+import json
+from multiprocessing import get_context
+import os
+from pathlib import Path
+import platform
+import subprocess
+import sys
+from typing import Any
+from typing import Generic
+from typing import get_type_hints
+from typing import TypeVar
+import warnings
+
+import numpy as np
+import optuna
+from tqdm import tqdm
+
+import optuna_pcts
+
+
+RESULTS = Path(__file__).parent / "results"
+
+RunT = TypeVar("RunT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class Records(Generic[RunT, ResultT]):
+    """Runs of one kind and their results: a row of a file each.
+
+    Attributes:
+        run, result:
+            Frozen dataclasses of strings and numbers.
+        execute:
+            Runs one. It may return more than one row; that of the run itself is the last: where
+            it is, the run is known.
+    """
+
+    run: type[RunT]
+    result: type[ResultT]
+    execute: Callable[[RunT], Mapping[RunT, ResultT]]
+
+    def read(self, path: Path) -> dict[RunT, ResultT]:
+        """Return what is in a file."""
+        if not path.is_file():
+            return {}
+        with path.open(newline="") as file:
+            return {
+                _parse(self.run, row): _parse(self.result, row) for row in csv.DictReader(file)
+            }
+
+    def run_all(
+        self, runs: Sequence[RunT], path: Path, n_jobs: int
+    ) -> Iterator[Mapping[RunT, ResultT]]:
+        """Run all, and write the rows of each as soon as they are there."""
+        # One thread each: the matrices are small, and threads would only wait for each other.
+        os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+        is_new = not path.is_file()
+        with (
+            path.open("a", newline="") as file,
+            ProcessPoolExecutor(n_jobs, get_context("spawn"), initializer=_be_quiet) as pool,
+        ):
+            writer = csv.writer(file)
+            if is_new:
+                writer.writerow([*_names(self.run), *_names(self.result)])
+            jobs = [pool.submit(self.execute, run) for run in runs]
+            try:
+                for job in as_completed(jobs):
+                    rows = job.result()
+                    for run, result in rows.items():
+                        writer.writerow([*_cells(run), *_cells(result)])
+                    file.flush()
+                    yield rows
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def complete(self, runs: Sequence[RunT], path: Path, *, module: str, n_jobs: int) -> None:
+        """Run what is not in a file yet; say by whom in the manifest beside it.
+
+        Raises:
+            SystemExit:
+                At Ctrl-C; what is done is kept.
+        """
+        cut_off_last(path)
+        known = self.read(path)
+        todo = [run for run in runs if run not in known]
+        print(f"{len(todo)} runs; {len(runs) - len(todo)} are known", file=sys.stderr)
+        if not todo:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_manifest(path.parent / "manifest.json", module)
+        try:
+            for _ in tqdm(self.run_all(todo, path, n_jobs), total=len(todo), unit="run"):
+                pass
+        except KeyboardInterrupt:
+            raise SystemExit(
+                "\nInterrupted. What is done is kept; the same command goes on."
+            ) from None
+
+
+def _names(kind: type) -> list[str]:
+    return [f.name for f in fields(kind)]
+
+
+def _parse(kind: Any, row: Mapping[str, str]) -> Any:
+    return kind(**{name: hint(row[name]) for name, hint in get_type_hints(kind).items()})
+
+
+def _cells(record: Any) -> list[object]:
+    return [f"{x:.6g}" if isinstance(x, float) else x for x in astuple(record)]
+
+
+def cut_off_last(path: Path) -> None:
+    """Remove a line at the end that is not whole: somebody was killed while writing it."""
+    if path.is_file() and not (text := path.read_text()).endswith("\n"):
+        path.write_text(text[: text.rfind("\n") + 1])
+
+
+def _be_quiet() -> None:
+    warnings.simplefilter("ignore")
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+
+
+def write_manifest(path: Path, module: str) -> None:
+    """Add to a file by what the results were made."""
+    entries = json.loads(path.read_text()) if path.is_file() else []
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=RESULTS.parent, capture_output=True, text=True
+    )
+    entries.append(
+        {
+            "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "commit": commit.stdout.strip() or None,
+            "python": platform.python_version(),
+            "optuna": optuna.__version__,
+            "optuna_pcts": optuna_pcts.__version__,
+            "numpy": np.__version__,
+            "cores": os.cpu_count(),
+        }
+    )
+    path.write_text(json.dumps(entries, indent=2) + "\n")
+
+
+def read_manifest(path: Path, module: str) -> list[dict[str, object]]:
+    """Return the entries of one module's runs."""
+    entries: list[dict[str, object]] = json.loads(path.read_text())
+    return [e for e in entries if f"{e['command']} ".startswith(f"python -m {module} ")]
+
+
+def row(*cells: object) -> str:
+    """Return a row of a table of a page."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table(*names: str) -> list[str]:
+    """Return the first lines of a table of a page, with an empty one before."""
+    return ["", row(*names), "|" + "---|" * len(names)]
+
+
+def made_by(manifest: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return the last lines of a page."""
+    lines = ["", "## Made by", ""]
+    for entry in manifest:
+        versions = ", ".join(f"{key} {entry[key]}" for key in ("python", "optuna", "numpy"))
+        commit = str(entry["commit"] or "unknown")[:12]
+        lines.append(f"- `{entry['command']}` at {commit}, {entry['date']}, {versions}")
+    return lines
