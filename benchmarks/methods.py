@@ -47,7 +47,7 @@ class Task:
         """Return what the methods of the paper are told, measured at random points."""
         rng = np.random.default_rng(0)
         problem = self.problem
-        points = rng.uniform(problem.low, problem.high, (1000, problem.n_dims))
+        points = [problem.at(position) for position in rng.random((1000, problem.n_dims))]
         whole = np.array([problem.function(x, 1.0) for x in points])
         scale = max(abs(problem.function(x, 0.0) - y) for x, y in zip(points[:200], whole))
         return Knowledge(

@@ -14,6 +14,7 @@ from benchmarks.baselines.trees import HOO
 from benchmarks.baselines.trees import poo_rhos
 from benchmarks.methods import BASELINES
 from benchmarks.methods import METHODS
+from benchmarks.problems import box
 from benchmarks.problems import FloatArray
 from benchmarks.problems import Problem
 from benchmarks.run import execute
@@ -32,8 +33,7 @@ def bowl(x: FloatArray, z: float) -> float:
 
 BOWL = Problem(
     name="bowl",
-    low=np.zeros(2),
-    high=np.ones(2),
+    space=box([0.0, 0.0], [1.0, 1.0]),
     function=bowl,
     best_points=((0.3, 0.3),),
     noise_std=0.05,
@@ -59,7 +59,7 @@ def test_it_optimises_an_easy_function(name: str) -> None:
     for seed in range(3):
         simulation, _ = simulate(name, seed, cost=30.0 if name in GAUSSIAN else 150.0)
         trials = simulation.study.get_trials(deepcopy=False)
-        points = [simulation.point(t.params) for t in trials if t.value is not None]
+        points = [simulation.problem.point(t.params) for t in trials if t.value is not None]
         last = points[-len(points) // 4 :]
         regrets.append(np.mean([BOWL.regret(point) for point in last]))
     assert np.median(regrets) < 0.16  # a random point has 0.25
