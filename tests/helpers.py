@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 import signal
 import subprocess
+import sys
 from typing import Any
 
 import optuna
@@ -79,3 +80,17 @@ def cells(tree: Tree) -> dict[Bounds, Statistics]:
             )
             stack.append((int(nodes.first_child[node]) + i, child))
     return found
+
+
+def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m` with these arguments in the root of the project; it must not fail."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 import json
-import os
 from pathlib import Path
 import re
-import subprocess
-import sys
 
+from helpers import run_module
 import numpy as np
 from optuna.pruners import NopPruner
 from optuna.samplers import RandomSampler
@@ -20,6 +18,7 @@ from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
 from benchmarks.problems import SCHWEFEL
+from benchmarks.report import mean_ranks
 from benchmarks.report import report
 from benchmarks.run import read
 from benchmarks.run import Result
@@ -35,7 +34,6 @@ from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 
 
-ROOT = Path(__file__).parent.parent
 # Borehole is 0.05 above the 309.523221 that the paper quotes.
 OPTIMA = {
     "Hartmann3": 3.86278,
@@ -143,7 +141,7 @@ def test_a_trial_in_one_step_is_evaluated_at_its_fidelity() -> None:
     simulation.run(3.0)
     for trial, delay in zip(simulation.study.trials, delays(simulation.study)):
         assert delay.seconds == pytest.approx(problem.cost(0.5), abs=1e-5)
-        assert trial.value == problem.function(simulation.point(trial.params), 0.5)
+        assert trial.value == problem.function(simulation.problem.point(trial.params), 0.5)
 
 
 def test_laplace_noise_has_the_deviation_of_the_problem_and_heavier_tails() -> None:
@@ -181,19 +179,6 @@ def test_delays_are_read_as_they_are_printed(text: str) -> None:
 def test_a_delay_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError, match="A delay is"):
         parse_delay(text)
-
-
-def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_benchmarks_go_on_where_they_were_interrupted(tmp_path: Path) -> None:
@@ -241,6 +226,23 @@ def test_the_report_says_who_is_best_and_who_is_not() -> None:
     assert "| 50 | none | normal | 4 | 3 | 1 of 2 | Hartmann3 (TPE) |" in page
     assert "| PCTS | 3 / 6 | **0.2** / 0.4 | 1.5 |" in page
     assert "| TPE | **2** / 4 | 0.4 / 0.8 | 1.5 |" in page
+    assert "The wider set" not in page
+
+
+def test_who_is_equally_good_shares_a_rank() -> None:
+    def cell(*regrets: float) -> list[Result]:
+        return [Result(regret, regret, 10, 10, 0, 0, 0.0) for regret in regrets]
+
+    cells = {
+        ("Branin", "TPE"): cell(0.0, 0.0, 9.0),
+        ("Branin", "CMA-ES"): cell(0.0, 0.0, 0.0),
+        ("Branin", "Random"): cell(1.0, 2.0, 3.0),
+        ("Branin", "QMC"): cell(0.0, 1.0, 1.0),
+    }
+    ranks = {"TPE": 1.5, "CMA-ES": 1.5, "QMC": 3.0, "Random": 4.0}
+    assert mean_ranks(cells) == ranks
+    # Only who has run on all problems has a rank.
+    assert mean_ranks({**cells, ("Borehole", "TPE"): cell(1.0)}) == {"TPE": 1.0}
 
 
 def test_the_fidelity_benchmark_prints_its_table() -> None:
