@@ -6,6 +6,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from benchmarks.baselines.gradient import GradientAscent
 from benchmarks.baselines.rejects import SuccessiveRejects
 from benchmarks.baselines.trees import HOO
 from benchmarks.baselines.trees import make_poo
+from benchmarks.external import SMACSampler
 from benchmarks.problems import Problem
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCB1Sigma
@@ -98,6 +100,10 @@ def _peer(make: Callable[..., BaseSampler], task: Task) -> Entry:
     return Entry(make(seed=task.seed))
 
 
+def _external(make: Callable[..., BaseSampler], task: Task) -> Entry:
+    return Entry(make(task.problem.space, seed=task.seed, n_evaluations=task.n_evaluations))
+
+
 PCTS = "PCTS"
 OURS: Mapping[str, Method] = {
     PCTS: _pcts,
@@ -114,6 +120,8 @@ PEERS: Mapping[str, Method] = {
     "QMC": partial(_peer, QMCSampler),
     "Random": partial(_peer, RandomSampler),
 }
+# Optimisers that are not part of Optuna, at their defaults.
+EXTERNAL: Mapping[str, Method] = {"SMAC3": partial(_external, SMACSampler)}
 # The systems that the paper compares with.
 BASELINES: Mapping[str, Callable[..., Baseline]] = {
     "HOO": HOO,
@@ -134,4 +142,14 @@ BASELINES: Mapping[str, Callable[..., Baseline]] = {
 PAPER: Mapping[str, Method] = {
     name: partial(_baseline, make, waits=name != "DBGD") for name, make in BASELINES.items()
 }
-METHODS: Mapping[str, Method] = {**OURS, **PEERS, **PAPER}
+METHODS: Mapping[str, Method] = {**OURS, **PEERS, **EXTERNAL, **PAPER}
+# Packages that some of them need and that are not in the extra `benchmarks`.
+_NEEDS = {"GP": "torch", "SMAC3": "smac"}
+
+
+def lacks(method: str) -> str | None:
+    """Return what a method lacks, and how to install it; None if it can take part."""
+    package = _NEEDS.get(method)
+    if package is None or find_spec(package) is not None:
+        return None
+    return f'{method} needs the package {package}: pip install "optuna-pcts[peers]"'

@@ -14,6 +14,7 @@ import statistics
 
 import numpy as np
 
+from benchmarks.methods import EXTERNAL
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
@@ -30,7 +31,7 @@ Cells = Mapping[tuple[str, str], Sequence[Result]]  # by problem and method, one
 
 _COLUMNS = ("evaluations", "delay", "noise", "workers", "seeds")  # of a setting
 # Those that the wider set is about.
-_RIVALS = (PCTS, *PEERS)
+_RIVALS = (PCTS, *PEERS, *EXTERNAL)
 
 _HEAD = """\
 # Benchmarks

@@ -39,6 +39,8 @@ from optuna.pruners import NopPruner
 from optuna.trial import TrialState
 from tqdm import tqdm
 
+from benchmarks.methods import EXTERNAL
+from benchmarks.methods import lacks
 from benchmarks.methods import METHODS
 from benchmarks.methods import PAPER
 from benchmarks.methods import PCTS
@@ -66,7 +68,11 @@ PROBLEM_GROUPS: Mapping[str, Sequence[str]] = {
     "paper": [problem.name for problem in MULTI_FIDELITY],
     "wide": [shape.name for shape in WIDE],
 }
-METHOD_GROUPS: Mapping[str, Sequence[str]] = {"peers": list(PEERS), "paper": list(PAPER)}
+METHOD_GROUPS: Mapping[str, Sequence[str]] = {
+    "peers": list(PEERS),
+    "external": list(EXTERNAL),
+    "paper": list(PAPER),
+}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -186,7 +192,9 @@ def _be_quiet() -> None:
 def run_all(runs: Sequence[Run], path: Path, n_jobs: int) -> Iterator[tuple[Run, Result]]:
     """Run all, and write each result as soon as it is there."""
     # One thread each: the matrices are small, and threads would only wait for each other.
-    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT"):
+        os.environ[name] = "1"
+    os.environ["PYTHONHASHSEED"] = "0"  # SMAC3 draws from sets: the same seed, the same result
     is_new = not path.is_file()
     with (
         path.open("a", newline="") as file,
@@ -266,6 +274,15 @@ def main() -> None:
             parse_delay(delay)
         except ValueError as error:
             parser.error(str(error))
+    methods = []
+    for name in _expand(args.methods, METHOD_GROUPS):
+        lack = lacks(name)
+        if lack is None:
+            methods.append(name)
+        elif name in args.methods:
+            parser.error(lack)
+        else:
+            print(f"left out: {lack}", file=sys.stderr)
 
     runs = [
         Run(problem, method, workers, delay, args.noise, evaluations, seed)
@@ -275,7 +292,7 @@ def main() -> None:
             args.delays,
             args.workers,
             _expand(args.problems, PROBLEM_GROUPS),
-            _expand(args.methods, METHOD_GROUPS),
+            methods,
         )
     ]
     path = args.results / "runs.csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from helpers import skip_if_lacking
 import numpy as np
 from optuna.pruners import NopPruner
 import pytest
@@ -76,6 +77,7 @@ def test_fidelity_rises_as_the_search_narrows(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")  # of what is experimental in Optuna
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_can_take_part(method: str) -> None:
+    skip_if_lacking(method)
     run = Run("Branin", method, 2, "geometric 0.5", "laplace", 12, 0)
     result = execute(run)
     assert result.n_told >= 3
