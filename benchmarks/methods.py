@@ -33,8 +33,11 @@ from benchmarks.external import SMACSampler
 from benchmarks.problems import Problem
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCB1Sigma
+from optuna_pcts import DUCBV
 from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
+from optuna_pcts import Smoothness
+from optuna_pcts import UnknownSmoothness
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,27 @@ def _external(make: Callable[..., BaseSampler], task: Task) -> Entry:
 
 
 PCTS = "PCTS"
-OURS: Mapping[str, Method] = {
-    PCTS: _pcts,
-    "PCTS, fidelity": partial(_pcts, has_fidelity=True),
+OURS: Mapping[str, Method] = {PCTS: _pcts, "PCTS, fidelity": partial(_pcts, has_fidelity=True)}
+# PCTS with one choice changed each, to see what it brings; but for the paper's algorithm.
+ABLATIONS: Mapping[str, Method] = {
+    "PCTS, as in the paper": partial(_pcts, local_share=0.0, prior_std=None),
+    "PCTS, no local asks": partial(_pcts, local_share=0.0),
+    "PCTS, 30 % local asks": partial(_pcts, local_share=0.3),
+    "PCTS, 70 % local asks": partial(_pcts, local_share=0.7),
+    "PCTS, no prior": partial(_pcts, prior_std=None),
+    "PCTS, prior + 1 std": partial(_pcts, prior_std=1.0),
+    "PCTS, prior + 3 std": partial(_pcts, prior_std=3.0),
+    "PCTS, three children": partial(_pcts, branching=3),
+    "PCTS, uniform points": partial(_pcts, point="uniform"),
     "PCTS, DUCB1": partial(_pcts, policy=DUCB1()),
     "PCTS, DUCB1-sigma": _pcts_sigma,
-    "PCTS, as in the paper": partial(_pcts, local_share=0.0, prior_std=None),
+    "PCTS, c = 0": partial(_pcts, policy=DUCBV(c=0.0)),
+    "PCTS, c = 0.05": partial(_pcts, policy=DUCBV(c=0.05)),
+    "PCTS, c = 1": partial(_pcts, policy=DUCBV(c=1.0)),
+    "PCTS, one rho": partial(_pcts, smoothness=UnknownSmoothness(exponents=(1.0,))),
+    "PCTS, rho = 0.95": partial(_pcts, smoothness=Smoothness(nu=1.0, rho=0.95)),
+    "PCTS, nu = 0.3": partial(_pcts, smoothness=UnknownSmoothness(nu=0.3)),
+    "PCTS, nu = 3": partial(_pcts, smoothness=UnknownSmoothness(nu=3.0)),
 }
 # What an Optuna user would pick, at its defaults.
 PEERS: Mapping[str, Method] = {
@@ -142,7 +160,7 @@ BASELINES: Mapping[str, Callable[..., Baseline]] = {
 PAPER: Mapping[str, Method] = {
     name: partial(_baseline, make, waits=name != "DBGD") for name, make in BASELINES.items()
 }
-METHODS: Mapping[str, Method] = {**OURS, **PEERS, **EXTERNAL, **PAPER}
+METHODS: Mapping[str, Method] = {**OURS, **PEERS, **EXTERNAL, **PAPER, **ABLATIONS}
 # Packages that some of them need and that are not in the extra `benchmarks`.
 _NEEDS = {"GP": "torch", "SMAC3": "smac"}
 

@@ -8,12 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 import json
+import math
 from pathlib import Path
 import statistics
 
 import numpy as np
 
+from benchmarks.methods import ABLATIONS
 from benchmarks.methods import EXTERNAL
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
@@ -53,6 +57,15 @@ _WIDE_HEAD = """\
 Other shapes than the paper's, with 2 to 20 parameters: see `benchmarks/shapes.py`. The optimum is
 0, and a random point is at -1 in the median. First the mean over the problems of the rank by the
 median regret; who is equally good shares a rank.
+"""
+
+_ABLATIONS_HEAD = """\
+## What each choice brings
+
+PCTS with one choice changed, relative to PCTS as it is: the geometric mean of the ratio of the
+regrets over problems and settings, each time on the same instance with the same seed; below 1 is
+better. Behind it the standard error over the seeds. A regret below a hundredth of the noise counts
+as that.
 """
 
 
@@ -174,6 +187,49 @@ def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
     return lines
 
 
+@cache
+def _smallest_regret(problem: str) -> float:
+    """Return what a regret is set to that is smaller: two that are as good as 0 are equal."""
+    return 0.01 * PROBLEMS[problem](np.random.default_rng(0)).noise_std
+
+
+def log_ratios(results: Mapping[Run, Result], problems: Iterable[str]) -> dict[str, list[float]]:
+    """Return the mean over the problems of the logarithm of each ablation's ratio, by seed."""
+    ratios: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run, result in results.items():
+        default = results.get(replace(run, method=PCTS))
+        if run.method in ABLATIONS and run.problem in problems and default is not None:
+            least = _smallest_regret(run.problem)
+            ratio = math.log(max(result.regret, least) / max(default.regret, least))
+            ratios[run.method][run.seed].append(ratio)
+    return {name: [statistics.mean(r) for r in seeds.values()] for name, seeds in ratios.items()}
+
+
+def on_ablations(results: Mapping[Run, Result]) -> list[str]:
+    """Return how PCTS does with one choice changed; nothing if there are no such results."""
+    parts = [
+        {name: _ratio(logs) for name, logs in log_ratios(results, problems).items()}
+        for problems in (PROBLEMS, *PROBLEM_GROUPS.values())
+    ]
+    overall = parts[0]
+    if not overall:
+        return []
+    lines = [_ABLATIONS_HEAD, *_head("", "all", *PROBLEM_GROUPS)]
+    for name in sorted(overall, key=overall.__getitem__):
+        cells = ["{:.2f} ± {:.2f}".format(*part[name]) if name in part else "" for part in parts]
+        lines.append(_row(name, *cells))
+    better = [name for name, (ratio, error) in overall.items() if ratio + 2 * error < 1]
+    names = "; ".join(better) or "none"
+    return [*lines, "", f"Better than PCTS as it is by more than two standard errors: {names}."]
+
+
+def _ratio(logs: Sequence[float]) -> tuple[float, float]:
+    """Return the geometric mean of ratios and its standard error, which one seed does not tell."""
+    mean = math.exp(statistics.mean(logs))
+    is_one = len(logs) < 2
+    return mean, math.inf if is_one else mean * statistics.stdev(logs) / math.sqrt(len(logs))
+
+
 def _columns(setting: Setting, cells: Cells) -> list[str]:
     evaluations, delay, noise, workers = setting
     n_seeds = min(len(results) for results in cells.values())
@@ -191,10 +247,15 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
     wide = by_setting(
         {run: r for run, r in results.items() if is_wide[run] and run.method in _RIVALS}
     )
-    others = by_setting({run: r for run, r in results.items() if not is_wide[run]})
+    others = by_setting(
+        {run: r for run, r in results.items() if not is_wide[run] and run.method not in ABLATIONS}
+    )
     lines = [_HEAD, *among_optunas(others)]
     if wide:
         lines += ["", *on_the_wider_set(wide)]
+    ablations = on_ablations(results)
+    if ablations:
+        lines += ["", *ablations]
     lines += ["", "## Made by", ""]
     for entry in manifest:
         versions = ", ".join(f"{key} {entry[key]}" for key in ("python", "optuna", "numpy"))

@@ -39,6 +39,7 @@ from optuna.pruners import NopPruner
 from optuna.trial import TrialState
 from tqdm import tqdm
 
+from benchmarks.methods import ABLATIONS
 from benchmarks.methods import EXTERNAL
 from benchmarks.methods import lacks
 from benchmarks.methods import METHODS
@@ -72,6 +73,7 @@ METHOD_GROUPS: Mapping[str, Sequence[str]] = {
     "peers": list(PEERS),
     "external": list(EXTERNAL),
     "paper": list(PAPER),
+    "ablations": [PCTS, *ABLATIONS],
 }
 RESULTS = Path(__file__).parent / "results"
 
