@@ -51,8 +51,11 @@ class SMACSampler(AskAndTell):
         self._open: dict[int, Any] = {}
 
     def propose(self, number: int) -> dict[str, Any]:
+        from joblib import parallel_config
+
         try:
-            trial = self._smac.ask()
+            with parallel_config("sequential"):  # threads for ten small trees only wait
+                trial = self._smac.ask()
         except StopIteration:  # it has tried all that there is, or believes so
             configuration = self._configurations.sample_configuration()
         else:

@@ -194,8 +194,7 @@ def _be_quiet() -> None:
 def run_all(runs: Sequence[Run], path: Path, n_jobs: int) -> Iterator[tuple[Run, Result]]:
     """Run all, and write each result as soon as it is there."""
     # One thread each: the matrices are small, and threads would only wait for each other.
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT"):
-        os.environ[name] = "1"
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["PYTHONHASHSEED"] = "0"  # SMAC3 draws from sets: the same seed, the same result
     is_new = not path.is_file()
     with (
