@@ -91,7 +91,7 @@ def _row(*columns: str) -> str:
 
 
 def _head(*columns: str) -> list[str]:
-    return [_row(*columns).replace("|  |", "| |", 1), "|" + "---|" * len(columns)]
+    return [_row(*columns), "|" + "---|" * len(columns)]
 
 
 def present(cells: Cells) -> tuple[list[str], list[str]]:

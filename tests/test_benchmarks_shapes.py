@@ -120,4 +120,4 @@ def test_the_wider_set_stands_apart_in_the_report() -> None:
     assert "Branin" not in wide
     assert "Of 1 settings, TPE leads in 1." in wide
     assert "| 50 | none | normal | 8 | 1 | 2.2 | **1.2** | 2.5 |" in wide
-    assert "| | Faces6 | Flags12 | rank |" in wide
+    assert "| Faces6 | Flags12 | rank |" in wide
