@@ -73,7 +73,7 @@ def run(job: Job) -> Result:
         simulation.run(budget)
         study = simulation.study
         answers = recommend(study).params, study.best_params
-        recommended, best = (problem.regret(simulation.point(dict(a))) for a in answers)
+        recommended, best = (problem.regret(problem.point(a)) for a in answers)
         regrets.append((recommended, best))
     trials = study.get_trials(deepcopy=False)
     n_whole = sum(t.state == optuna.trial.TrialState.COMPLETE for t in trials)

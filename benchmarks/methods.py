@@ -6,6 +6,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,15 @@ from benchmarks.baselines.gradient import GradientAscent
 from benchmarks.baselines.rejects import SuccessiveRejects
 from benchmarks.baselines.trees import HOO
 from benchmarks.baselines.trees import make_poo
+from benchmarks.external import SMACSampler
 from benchmarks.problems import Problem
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCB1Sigma
+from optuna_pcts import DUCBV
 from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
+from optuna_pcts import Smoothness
+from optuna_pcts import UnknownSmoothness
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Task:
         """Return what the methods of the paper are told, measured at random points."""
         rng = np.random.default_rng(0)
         problem = self.problem
-        points = rng.uniform(problem.low, problem.high, (1000, problem.n_dims))
+        points = [problem.at(position) for position in rng.random((1000, problem.n_dims))]
         whole = np.array([problem.function(x, 1.0) for x in points])
         scale = max(abs(problem.function(x, 0.0) - y) for x, y in zip(points[:200], whole))
         return Knowledge(
@@ -98,13 +103,32 @@ def _peer(make: Callable[..., BaseSampler], task: Task) -> Entry:
     return Entry(make(seed=task.seed))
 
 
+def _external(make: Callable[..., BaseSampler], task: Task) -> Entry:
+    return Entry(make(task.problem.space, seed=task.seed, n_evaluations=task.n_evaluations))
+
+
 PCTS = "PCTS"
-OURS: Mapping[str, Method] = {
-    PCTS: _pcts,
-    "PCTS, fidelity": partial(_pcts, has_fidelity=True),
+OURS: Mapping[str, Method] = {PCTS: _pcts, "PCTS, fidelity": partial(_pcts, has_fidelity=True)}
+# PCTS with one choice changed each, to see what it brings; but for the paper's algorithm.
+ABLATIONS: Mapping[str, Method] = {
+    "PCTS, as in the paper": partial(_pcts, local_share=0.0, prior_std=None),
+    "PCTS, no local asks": partial(_pcts, local_share=0.0),
+    "PCTS, 30 % local asks": partial(_pcts, local_share=0.3),
+    "PCTS, 70 % local asks": partial(_pcts, local_share=0.7),
+    "PCTS, no prior": partial(_pcts, prior_std=None),
+    "PCTS, prior + 1 std": partial(_pcts, prior_std=1.0),
+    "PCTS, prior + 3 std": partial(_pcts, prior_std=3.0),
+    "PCTS, three children": partial(_pcts, branching=3),
+    "PCTS, uniform points": partial(_pcts, point="uniform"),
     "PCTS, DUCB1": partial(_pcts, policy=DUCB1()),
     "PCTS, DUCB1-sigma": _pcts_sigma,
-    "PCTS, as in the paper": partial(_pcts, local_share=0.0, prior_std=None),
+    "PCTS, c = 0": partial(_pcts, policy=DUCBV(c=0.0)),
+    "PCTS, c = 0.05": partial(_pcts, policy=DUCBV(c=0.05)),
+    "PCTS, c = 1": partial(_pcts, policy=DUCBV(c=1.0)),
+    "PCTS, one rho": partial(_pcts, smoothness=UnknownSmoothness(exponents=(1.0,))),
+    "PCTS, rho = 0.95": partial(_pcts, smoothness=Smoothness(nu=1.0, rho=0.95)),
+    "PCTS, nu = 0.3": partial(_pcts, smoothness=UnknownSmoothness(nu=0.3)),
+    "PCTS, nu = 3": partial(_pcts, smoothness=UnknownSmoothness(nu=3.0)),
 }
 # What an Optuna user would pick, at its defaults.
 PEERS: Mapping[str, Method] = {
@@ -114,6 +138,8 @@ PEERS: Mapping[str, Method] = {
     "QMC": partial(_peer, QMCSampler),
     "Random": partial(_peer, RandomSampler),
 }
+# Optimisers that are not part of Optuna, at their defaults.
+EXTERNAL: Mapping[str, Method] = {"SMAC3": partial(_external, SMACSampler)}
 # The systems that the paper compares with.
 BASELINES: Mapping[str, Callable[..., Baseline]] = {
     "HOO": HOO,
@@ -134,4 +160,14 @@ BASELINES: Mapping[str, Callable[..., Baseline]] = {
 PAPER: Mapping[str, Method] = {
     name: partial(_baseline, make, waits=name != "DBGD") for name, make in BASELINES.items()
 }
-METHODS: Mapping[str, Method] = {**OURS, **PEERS, **PAPER}
+METHODS: Mapping[str, Method] = {**OURS, **PEERS, **EXTERNAL, **PAPER, **ABLATIONS}
+# Packages that some of them need and that are not in the extra `benchmarks`.
+_NEEDS = {"GP": "torch", "SMAC3": "smac"}
+
+
+def lacks(method: str) -> str | None:
+    """Return what a method lacks, and how to install it; None if it can take part."""
+    package = _NEEDS.get(method)
+    if package is None or find_spec(package) is not None:
+        return None
+    return f'{method} needs the package {package}: pip install "optuna-pcts[peers]"'

@@ -40,6 +40,7 @@ from benchmarks.paper_tables import NU
 from benchmarks.paper_tables import SYSTEMS
 from benchmarks.paper_tables import TREES
 from benchmarks.problems import MULTI_FIDELITY
+from benchmarks.problems import PAPER as PROBLEMS
 from benchmarks.records import made_by
 from benchmarks.records import read_manifest
 from benchmarks.records import Records
@@ -47,7 +48,6 @@ from benchmarks.records import RESULTS
 from benchmarks.records import row
 from benchmarks.records import table
 from benchmarks.run import measure
-from benchmarks.run import PROBLEMS
 from benchmarks.run import Result
 from benchmarks.run import start
 from benchmarks.simulation import parse_delay

@@ -8,32 +8,55 @@ parameter at full fidelity), Branin negated.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
+from optuna.distributions import CategoricalDistribution
 from optuna.distributions import FloatDistribution
+from optuna.distributions import IntDistribution
+
+from optuna_pcts._space import SearchSpace
 
 
 FloatArray = NDArray[np.float64]
+Space = dict[str, BaseDistribution]
+
+
+def _ends(distribution: BaseDistribution) -> tuple[float, float]:
+    if isinstance(distribution, CategoricalDistribution):
+        return 0.0, len(distribution.choices) - 1.0
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    return distribution.low, distribution.high
+
+
+def box(low: Sequence[float] | FloatArray, high: Sequence[float] | FloatArray) -> Space:
+    """Return the space of a box of floats: x0, x1, and so on."""
+    sides = enumerate(zip(low, high))
+    return {f"x{i}": FloatDistribution(float(a), float(b)) for i, (a, b) in sides}
 
 
 @dataclass(frozen=True)
 class Problem:
     """A function of a point and a fidelity, and what is known about it.
 
+    A point holds a number for each parameter: its value, or the index of its category.
+
     Attributes:
         name:
             Its name.
-        low, high:
-            The box of its parameters.
+        space:
+            Its parameters as Optuna knows them.
         function:
-            Value without noise at a point of the box and a fidelity z in [0, 1].
+            Value without noise at a point of the space and a fidelity z in [0, 1].
         best_points:
-            Points of the box where it is largest at z = 1.
+            Points of the space where it is largest at z = 1.
         noise_std:
             Standard deviation of the noise, the same at each fidelity.
         cost:
@@ -41,8 +64,7 @@ class Problem:
     """
 
     name: str
-    low: FloatArray
-    high: FloatArray
+    space: Space
     function: Callable[[FloatArray, float], float]
     best_points: tuple[tuple[float, ...], ...]
     noise_std: float
@@ -50,13 +72,17 @@ class Problem:
 
     @property
     def n_dims(self) -> int:
-        return len(self.low)
+        return len(self.space)
 
     @property
-    def space(self) -> dict[str, BaseDistribution]:
-        """Its parameters as Optuna knows them."""
-        sides = enumerate(zip(self.low, self.high))
-        return {f"x{i}": FloatDistribution(float(low), float(high)) for i, (low, high) in sides}
+    def low(self) -> FloatArray:
+        """The smallest value of each parameter."""
+        return np.array([_ends(distribution)[0] for distribution in self.space.values()])
+
+    @property
+    def high(self) -> FloatArray:
+        """The largest value of each parameter."""
+        return np.array([_ends(distribution)[1] for distribution in self.space.values()])
 
     @property
     def optimum(self) -> float:
@@ -67,17 +93,27 @@ class Problem:
         """Return how far a point is from the optimum, without noise and at full fidelity."""
         return self.optimum - self.function(point, 1.0)
 
+    def point(self, params: Mapping[str, Any]) -> FloatArray:
+        """Return parameters as a point."""
+        return np.array([d.to_internal_repr(params[name]) for name, d in self.space.items()])
+
+    def at(self, position: FloatArray) -> FloatArray:
+        """Return the point at a position in the unit cube, on the scale of each parameter."""
+        along = dict(zip(self.space, position.tolist()))
+        space = SearchSpace(self.space)  # which has an order of its own
+        return self.point(space.from_unit([along[name] for name in space.names]))
+
     def cropped(self, rng: np.random.Generator) -> Problem:
         """Return the same function on a smaller random box around one of its best points.
 
         On the box as it stands, the centre of some cell may happen to be the optimum, or happen
         never to come near it: the result would be that of the grid. A face of the box that the
-        optimum lies on stays where it is.
+        optimum lies on stays where it is. For boxes of floats only.
         """
         best = np.array(self.best_points[rng.integers(len(self.best_points))])
         low = self.low + rng.uniform(0, 0.3, self.n_dims) * (best - self.low)
         high = self.high - rng.uniform(0, 0.3, self.n_dims) * (self.high - best)
-        return replace(self, low=low, high=high, best_points=(tuple(best.tolist()),))
+        return replace(self, space=box(low, high), best_points=(tuple(best.tolist()),))
 
 
 def _hartmann(a: list[list[float]], p: list[list[float]]) -> Callable[[FloatArray, float], float]:
@@ -120,8 +156,7 @@ def _schwefel(x: FloatArray, z: float) -> float:
 
 HARTMANN3 = Problem(
     name="Hartmann3",
-    low=np.zeros(3),
-    high=np.ones(3),
+    space=box(np.zeros(3), np.ones(3)),
     function=_hartmann(
         [[3, 10, 30], [0.1, 10, 35], [3, 10, 30], [0.1, 10, 35]],
         [[3689, 1170, 2673], [4699, 4387, 7470], [1091, 8732, 5547], [381, 5743, 8828]],
@@ -133,8 +168,7 @@ HARTMANN3 = Problem(
 
 HARTMANN6 = Problem(
     name="Hartmann6",
-    low=np.zeros(6),
-    high=np.ones(6),
+    space=box(np.zeros(6), np.ones(6)),
     function=_hartmann(
         [
             [10, 3, 17, 3.5, 1.7, 8],
@@ -156,8 +190,7 @@ HARTMANN6 = Problem(
 
 CURRIN_EXP = Problem(
     name="CurrinExp",
-    low=np.zeros(2),
-    high=np.ones(2),
+    space=box(np.zeros(2), np.ones(2)),
     function=_currin_exp,
     best_points=((0.216666, 0.0),),
     noise_std=math.sqrt(0.05),
@@ -166,8 +199,10 @@ CURRIN_EXP = Problem(
 
 BOREHOLE = Problem(
     name="Borehole",
-    low=np.array([0.05, 100, 63070, 990, 63.1, 700, 1120, 9855], dtype=float),
-    high=np.array([0.15, 50000, 115600, 1110, 116, 820, 1680, 12045], dtype=float),
+    space=box(
+        [0.05, 100, 63070, 990, 63.1, 700, 1120, 9855],
+        [0.15, 50000, 115600, 1110, 116, 820, 1680, 12045],
+    ),
     function=_borehole,
     best_points=((0.15, 100, 115600, 1110, 116, 700, 1120, 12045),),
     noise_std=math.sqrt(0.01),
@@ -176,8 +211,7 @@ BOREHOLE = Problem(
 
 BRANIN = Problem(
     name="Branin",
-    low=np.array([-5.0, 0.0]),
-    high=np.array([10.0, 15.0]),
+    space=box([-5.0, 0.0], [10.0, 15.0]),
     function=_branin,
     best_points=((-math.pi, 12.275), (math.pi, 2.275), (9.42478, 2.475)),
     noise_std=math.sqrt(0.05),
@@ -186,8 +220,7 @@ BRANIN = Problem(
 
 SCHWEFEL = Problem(
     name="Schwefel",
-    low=np.zeros(20),
-    high=np.full(20, 500.0),
+    space=box(np.zeros(20), np.full(20, 500.0)),
     function=_schwefel,
     best_points=((420.9687,) * 20,),
     noise_std=math.sqrt(0.1),
@@ -196,3 +229,4 @@ SCHWEFEL = Problem(
 
 # The five whose fidelity the paper defines.
 MULTI_FIDELITY = (HARTMANN3, HARTMANN6, CURRIN_EXP, BOREHOLE, BRANIN)
+PAPER = {problem.name: problem for problem in (*MULTI_FIDELITY, SCHWEFEL)}

@@ -72,6 +72,7 @@ class Records(Generic[RunT, ResultT]):
         """Run all, and write the rows of each as soon as they are there."""
         # One thread each: the matrices are small, and threads would only wait for each other.
         os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+        os.environ["PYTHONHASHSEED"] = "0"  # SMAC3 draws from sets: the same seed, the same result
         is_new = not path.is_file()
         with (
             path.open("a", newline="") as file,

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+import math
 from pathlib import Path
 import statistics
 
 import numpy as np
 
+from benchmarks.methods import ABLATIONS
+from benchmarks.methods import EXTERNAL
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
 from benchmarks.records import made_by
 from benchmarks.records import read_manifest
 from benchmarks.records import RESULTS
+from benchmarks.run import PROBLEM_GROUPS
 from benchmarks.run import PROBLEMS
 from benchmarks.run import read
 from benchmarks.run import Result
@@ -27,6 +34,10 @@ from benchmarks.run import Run
 Setting = tuple[int, str, str, int]  # evaluations, delay, noise, workers
 Cells = Mapping[tuple[str, str], Sequence[Result]]  # by problem and method, one per seed
 
+_COLUMNS = ("evaluations", "delay", "noise", "workers", "seeds")  # of a setting
+# Those that the wider set is about.
+_RIVALS = (PCTS, *PEERS, *EXTERNAL)
+
 _HEAD = """\
 # Benchmarks
 
@@ -34,10 +45,28 @@ Made by `python -m benchmarks.report` from `benchmarks/results/`; do not edit.
 
 Every number is a median over seeds of the regret of the point that `recommend` names, without
 noise and at full fidelity; behind the slash that of Optuna's `best_trial`. All methods run on a
-virtual clock with the same workers, delays and noise, on the same random part of the problem's
-box. A whole evaluation takes a second; its value arrives after the delay, and all values have
-arrived at the end. Methods of the paper that know nothing of delays wait for each value, and have
-the same time. The lowest regret of the recommended point in each column is bold.
+virtual clock with the same workers, delays and noise, on the same random instance of the problem
+(of the paper's functions, a random part of their box). A whole evaluation takes a second; its
+value arrives after the delay, and all values have arrived at the end. Methods of the paper that
+know nothing of delays wait for each value, and have the same time. The lowest regret of the
+recommended point in each column is bold.
+"""
+
+_WIDE_HEAD = """\
+## The wider set
+
+Other shapes than the paper's, with 2 to 20 parameters: see `benchmarks/shapes.py`. The optimum is
+0, and a random point is at -1 in the median. First the mean over the problems of the rank by the
+median regret; who is equally good shares a rank.
+"""
+
+_ABLATIONS_HEAD = """\
+## What each choice brings
+
+PCTS with one choice changed, relative to PCTS as it is: the geometric mean of the ratio of the
+regrets over problems and settings, each time on the same instance with the same seed; below 1 is
+better. Behind it the standard error over the seeds. A regret below a hundredth of the noise counts
+as that.
 """
 
 
@@ -58,12 +87,27 @@ def median_regret(results: Iterable[Result]) -> float:
     return statistics.median(result.regret for result in results)
 
 
+def _row(*columns: str) -> str:
+    return "| " + " | ".join(columns) + " |"
+
+
+def _head(*columns: str) -> list[str]:
+    return [_row(*columns), "|" + "---|" * len(columns)]
+
+
+def present(cells: Cells) -> tuple[list[str], list[str]]:
+    """Return the problems and the methods that there are results of, in their order."""
+    return (
+        [name for name in PROBLEMS if any(name == problem for problem, _ in cells)],
+        [name for name in METHODS if any(name == method for _, method in cells)],
+    )
+
+
 def table(cells: Cells) -> list[str]:
     """Return the table of one setting."""
-    problems = [name for name in PROBLEMS if any(name == problem for problem, _ in cells)]
-    methods = [name for name in METHODS if any(name == method for _, method in cells)]
-    lines = ["| | " + " | ".join(problems) + " | rank |", "|---|" + "---|" * (len(problems) + 1)]
-    ranks = mean_ranks(cells, problems, methods)
+    problems, methods = present(cells)
+    lines = _head("", *problems, "rank")
+    ranks = mean_ranks(cells)
     for method in methods:
         row = [method]
         for problem in problems:
@@ -76,18 +120,21 @@ def table(cells: Cells) -> list[str]:
             number = f"**{regret:.2g}**" if regret == best else f"{regret:.2g}"
             row.append(f"{number} / {statistics.median(r.regret_best for r in mine):.2g}")
         row.append(f"{ranks[method]:.1f}" if method in ranks else "")
-        lines.append("| " + " | ".join(row) + " |")
+        lines.append(_row(*row))
     return lines
 
 
-def mean_ranks(cells: Cells, problems: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
+def mean_ranks(cells: Cells) -> dict[str, float]:
     """Return the mean rank over all problems of the methods that have run on all of them."""
+    problems, methods = present(cells)
     complete = [m for m in methods if all((p, m) in cells for p in problems)]
     regrets = np.array([[median_regret(cells[p, m]) for p in problems] for m in complete])
     if not len(regrets):
         return {}
-    order = np.argsort(np.argsort(regrets, axis=0), axis=0) + 1
-    return dict(zip(complete, order.mean(axis=1).tolist()))
+    # Who is equally good shares a rank: the mean of those that they take up.
+    better = (regrets[:, None] > regrets).sum(axis=1)
+    equal = (regrets[:, None] == regrets).sum(axis=1)
+    return dict(zip(complete, (better + (equal + 1) / 2).mean(axis=1).tolist()))
 
 
 def standing(cells: Cells) -> tuple[int, int, list[str]]:
@@ -105,28 +152,111 @@ def standing(cells: Cells) -> tuple[int, int, list[str]]:
     return better, len(problems), lost
 
 
-def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object]]) -> str:
-    """Return the page."""
-    settings = by_setting(results)
-    lines = [_HEAD, "## Where PCTS stands among Optuna's samplers", ""]
-    lines += ["| evaluations | delay | noise | workers | seeds | best on | not on |"]
-    lines += ["|---|---|---|---|---|---|---|"]
+def among_optunas(settings: Mapping[Setting, Cells]) -> list[str]:
+    """Return how PCTS does on the paper's functions."""
+    lines = ["## Where PCTS stands among Optuna's samplers", ""]
+    lines += _head(*_COLUMNS, "best on", "not on")
     for setting, cells in settings.items():
         better, n_problems, lost = standing(cells)
         if n_problems:
-            evaluations, delay, noise, workers = setting
-            n_seeds = min(len(c) for c in cells.values())
-            lines.append(
-                f"| {evaluations} | {delay} | {noise} | {workers} | {n_seeds} "
-                f"| {better} of {n_problems} | {', '.join(lost)} |"
-            )
-    for (evaluations, delay, noise, workers), cells in settings.items():
-        lines += [
-            "",
-            f"## {evaluations} evaluations, {workers} workers, delay {delay}, {noise}",
-            "",
-        ]
-        lines += table(cells)
+            row = [*_columns(setting, cells), f"{better} of {n_problems}", ", ".join(lost)]
+            lines.append(_row(*row))
+    for setting, cells in settings.items():
+        lines += ["", f"## {_title(setting)}", "", *table(cells)]
+    return lines
+
+
+def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
+    """Return who does how well on all kinds of problems."""
+    ranks = {setting: mean_ranks(cells) for setting, cells in settings.items()}
+    methods = [name for name in _RIVALS if any(name in ranked for ranked in ranks.values())]
+    leaders = {
+        setting: [name for name in ranked if ranked[name] == min(ranked.values())]
+        for setting, ranked in ranks.items()
+    }
+    n_led = Counter(name for names in leaders.values() for name in names)
+    led = ", ".join(f"{name} leads in {n}" for name, n in n_led.most_common())
+    lines = [_WIDE_HEAD, f"Of {len(settings)} settings, {led}.", "", *_head(*_COLUMNS, *methods)]
+    for setting, cells in settings.items():
+        row = _columns(setting, cells)
+        for name in methods:
+            number = f"{ranks[setting][name]:.1f}" if name in ranks[setting] else ""
+            row.append(f"**{number}**" if name in leaders[setting] else number)
+        lines.append(_row(*row))
+    for setting, cells in settings.items():
+        lines += ["", f"### The wider set: {_title(setting)}", "", *table(cells)]
+    return lines
+
+
+@cache
+def _smallest_regret(problem: str) -> float:
+    """Return what a regret is set to that is smaller: two that are as good as 0 are equal."""
+    return 0.01 * PROBLEMS[problem](np.random.default_rng(0)).noise_std
+
+
+def log_ratios(results: Mapping[Run, Result], problems: Iterable[str]) -> dict[str, list[float]]:
+    """Return the mean over the problems of the logarithm of each ablation's ratio, by seed."""
+    ratios: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run, result in results.items():
+        default = results.get(replace(run, method=PCTS))
+        if run.method in ABLATIONS and run.problem in problems and default is not None:
+            least = _smallest_regret(run.problem)
+            ratio = math.log(max(result.regret, least) / max(default.regret, least))
+            ratios[run.method][run.seed].append(ratio)
+    return {name: [statistics.mean(r) for r in seeds.values()] for name, seeds in ratios.items()}
+
+
+def on_ablations(results: Mapping[Run, Result]) -> list[str]:
+    """Return how PCTS does with one choice changed; nothing if there are no such results."""
+    parts = [
+        {name: _ratio(logs) for name, logs in log_ratios(results, problems).items()}
+        for problems in (PROBLEMS, *PROBLEM_GROUPS.values())
+    ]
+    overall = parts[0]
+    if not overall:
+        return []
+    lines = [_ABLATIONS_HEAD, *_head("", "all", *PROBLEM_GROUPS)]
+    for name in sorted(overall, key=overall.__getitem__):
+        cells = ["{:.2f} ± {:.2f}".format(*part[name]) if name in part else "" for part in parts]
+        lines.append(_row(name, *cells))
+    better = [name for name, (ratio, error) in overall.items() if ratio + 2 * error < 1]
+    names = "; ".join(better) or "none"
+    return [*lines, "", f"Better than PCTS as it is by more than two standard errors: {names}."]
+
+
+def _ratio(logs: Sequence[float]) -> tuple[float, float]:
+    """Return the geometric mean of ratios and its standard error, which one seed does not tell."""
+    mean = math.exp(statistics.mean(logs))
+    is_one = len(logs) < 2
+    return mean, math.inf if is_one else mean * statistics.stdev(logs) / math.sqrt(len(logs))
+
+
+def _columns(setting: Setting, cells: Cells) -> list[str]:
+    evaluations, delay, noise, workers = setting
+    n_seeds = min(len(results) for results in cells.values())
+    return [str(evaluations), delay, noise, str(workers), str(n_seeds)]
+
+
+def _title(setting: Setting) -> str:
+    evaluations, delay, noise, workers = setting
+    return f"{evaluations} evaluations, {workers} workers, delay {delay}, {noise}"
+
+
+def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object]]) -> str:
+    """Return the page."""
+    is_wide = {run: run.problem in PROBLEM_GROUPS["wide"] for run in results}
+    wide = by_setting(
+        {run: r for run, r in results.items() if is_wide[run] and run.method in _RIVALS}
+    )
+    others = by_setting(
+        {run: r for run, r in results.items() if not is_wide[run] and run.method not in ABLATIONS}
+    )
+    lines = [_HEAD, *among_optunas(others)]
+    if wide:
+        lines += ["", *on_the_wider_set(wide)]
+    ablations = on_ablations(results)
+    if ablations:
+        lines += ["", *ablations]
     lines += made_by(manifest)
     return "\n".join(lines) + "\n"
 

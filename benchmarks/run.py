@@ -1,16 +1,23 @@
 """Run methods on problems under delay and noise, on a virtual clock, and keep the results.
 
 ``python -m benchmarks.run`` goes on where it was interrupted: what is in the results is not run
-again. ``python -m benchmarks.report`` makes tables of them.
+again. ``python -m benchmarks.report`` makes tables of them. The wider set of problems is run with
+``--problems wide --workers 8 --delays "geometric 0.1" --evaluations 50 150 600 2000``.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 import itertools
 import os
 from pathlib import Path
+import sys
 import time
 
 import numpy as np
@@ -18,16 +25,21 @@ import optuna
 from optuna.pruners import NopPruner
 from optuna.trial import TrialState
 
+from benchmarks import problems
+from benchmarks.methods import ABLATIONS
 from benchmarks.methods import Entry
+from benchmarks.methods import EXTERNAL
+from benchmarks.methods import lacks
 from benchmarks.methods import METHODS
+from benchmarks.methods import PAPER
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
 from benchmarks.methods import Task
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
-from benchmarks.problems import SCHWEFEL
 from benchmarks.records import Records
 from benchmarks.records import RESULTS
+from benchmarks.shapes import WIDE
 from benchmarks.simulation import Delay
 from benchmarks.simulation import parse_delay
 from benchmarks.simulation import Simulation
@@ -35,7 +47,23 @@ from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 
 
-PROBLEMS = {problem.name: problem for problem in (*MULTI_FIDELITY, SCHWEFEL)}
+# Each makes an instance of its problem. Each seed has its own: on one that stays the same, a grid
+# may be lucky.
+PROBLEMS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
+    **{name: problem.cropped for name, problem in problems.PAPER.items()},
+    **{shape.name: shape.instance for shape in WIDE},
+}
+# Names on the command line that stand for several.
+PROBLEM_GROUPS: Mapping[str, Sequence[str]] = {
+    "paper": [problem.name for problem in MULTI_FIDELITY],
+    "wide": [shape.name for shape in WIDE],
+}
+METHOD_GROUPS: Mapping[str, Sequence[str]] = {
+    "peers": list(PEERS),
+    "external": list(EXTERNAL),
+    "paper": list(PAPER),
+    "ablations": [PCTS, *ABLATIONS],
+}
 
 
 @dataclass(frozen=True)
@@ -78,8 +106,7 @@ class Result:
 
 def execute(run: Run) -> Result:
     """Run it."""
-    # Each seed has its own part of the box: on the box as it stands a grid may be lucky.
-    problem = PROBLEMS[run.problem].cropped(np.random.default_rng(run.seed))
+    problem = PROBLEMS[run.problem](np.random.default_rng(run.seed))
     entry = METHODS[run.method](Task(problem, run.seed, run.evaluations))
     started = time.perf_counter()
     simulation = start(
@@ -122,8 +149,8 @@ def measure(
     n_told = sum(trial.state == TrialState.COMPLETE for trial in trials)
     regret = regret_best = float("nan")
     if n_told:
-        regret = problem.regret(simulation.point(dict(recommend(study).params)))
-        regret_best = problem.regret(simulation.point(study.best_params))
+        regret = problem.regret(problem.point(recommend(study).params))
+        regret_best = problem.regret(problem.point(study.best_params))
     height, n_nodes = _tree(sampler)
     return Result(regret, regret_best, len(trials), n_told, height, n_nodes, seconds)
 
@@ -147,16 +174,26 @@ RECORDS = Records(Run, Result, _rows)
 read = RECORDS.read
 
 
+def _expand(names: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return names with groups replaced by what they stand for, each once."""
+    return list(dict.fromkeys(n for name in names for n in groups.get(name, [name])))
+
+
+def _help(names: Collection[str], groups: Collection[str]) -> str:
+    return f"some of: {', '.join(names)}; or several at once: {', '.join(groups)}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--problems", nargs="+", choices=list(PROBLEMS), default=[p.name for p in MULTI_FIDELITY]
-    )
+        "--problems", nargs="+", choices=[*PROBLEMS, *PROBLEM_GROUPS], metavar="PROBLEM",
+        default=["paper"], help=_help(PROBLEMS, PROBLEM_GROUPS),
+    )  # fmt: skip
     parser.add_argument(
-        "--methods", nargs="+", choices=list(METHODS), metavar="METHOD",
-        default=[PCTS, *PEERS], help=f"some of: {', '.join(METHODS)}",
+        "--methods", nargs="+", choices=[*METHODS, *METHOD_GROUPS], metavar="METHOD",
+        default=[PCTS, "peers"], help=_help(METHODS, METHOD_GROUPS),
     )  # fmt: skip
     parser.add_argument("--workers", type=int, nargs="+", default=[4, 8, 32])
     parser.add_argument(
@@ -174,6 +211,15 @@ def main() -> None:
             parse_delay(delay)
         except ValueError as error:
             parser.error(str(error))
+    methods = []
+    for name in _expand(args.methods, METHOD_GROUPS):
+        lack = lacks(name)
+        if lack is None:
+            methods.append(name)
+        elif name in args.methods:
+            parser.error(lack)
+        else:
+            print(f"left out: {lack}", file=sys.stderr)
 
     runs = [
         Run(problem, method, workers, delay, args.noise, evaluations, seed)
@@ -182,8 +228,8 @@ def main() -> None:
             args.evaluations,
             args.delays,
             args.workers,
-            args.problems,
-            args.methods,
+            _expand(args.problems, PROBLEM_GROUPS),
+            methods,
         )
     ]
     path = args.results / "runs.csv"

@@ -17,7 +17,6 @@ from datetime import datetime
 from datetime import timedelta
 import heapq
 import math
-from typing import Any
 
 import numpy as np
 import optuna
@@ -27,7 +26,6 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
-from benchmarks.problems import FloatArray
 from benchmarks.problems import Problem
 
 
@@ -192,7 +190,6 @@ class Simulation:
         self.study = optuna.create_study(
             storage=self._storage, sampler=sampler, pruner=pruner, direction="maximize"
         )
-        self._space = problem.space
         self._rng = np.random.default_rng(seed)
         self._n_workers, self._n_steps = n_workers, n_steps
         self._n_events = 0
@@ -201,10 +198,6 @@ class Simulation:
         self._events: list[_Event] = []
         for _ in range(n_workers):
             self._ask()
-
-    def point(self, params: dict[str, Any]) -> FloatArray:
-        """Return parameters as a point of the problem."""
-        return np.array([params[name] for name in self._space])
 
     def run(self, cost: float) -> None:
         """Go on until so much cost has been spent in all."""
@@ -227,7 +220,7 @@ class Simulation:
         is_spent = self._committed > self._limit - 1e-9
         if is_spent or self._storage.seconds * self._n_workers > self._limit:
             return
-        trial = self.study.ask(self._space)
+        trial = self.study.ask(self.problem.space)
         self._plan(trial, 1, self._storage.seconds)
 
     def _plan(self, trial: optuna.Trial, step: int, started: float) -> None:
@@ -249,7 +242,7 @@ class Simulation:
             if self._waits:
                 self._ask()
             return
-        value = self.problem.function(self.point(trial.params), event.fidelity)
+        value = self.problem.function(self.problem.point(trial.params), event.fidelity)
         value += self.problem.noise_std * self._draw_noise()
         if self._n_steps > 1:
             trial.report(value, step)

@@ -31,6 +31,7 @@ from benchmarks.methods import Entry
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
 from benchmarks.methods import Task
+from benchmarks.problems import box
 from benchmarks.problems import FloatArray
 from benchmarks.problems import Problem
 from benchmarks.records import made_by
@@ -100,8 +101,7 @@ def cone(n_dims: int, seed: int) -> Problem:
     top = np.random.default_rng(seed).uniform(0.1, 0.9, n_dims)
     return Problem(
         name="cone",
-        low=np.zeros(n_dims),
-        high=np.ones(n_dims),
+        space=box(np.zeros(n_dims), np.ones(n_dims)),
         function=lambda x, z: 1.0 - float(np.abs(x - top).max()),
         best_points=(tuple(top.tolist()),),
         noise_std=NOISE_STD,
@@ -118,7 +118,7 @@ def execute(run: Run) -> dict[Run, Result]:
     simulation = start(problem, entry, run.seed, ConstantDelay(run.tau))
     simulation.run(run.horizon)
     trials = simulation.study.get_trials(deepcopy=False)
-    regrets = [problem.regret(simulation.point(trial.params)) for trial in trials]
+    regrets = [problem.regret(problem.point(trial.params)) for trial in trials]
     end = measure(simulation, entry.sampler, 0.0)
     return {run: Result(end.regret, float(np.mean(regrets)), end.height, len(trials))}
 

@@ -29,8 +29,10 @@ from optuna_pcts._space import SearchSpace
 
 # So many of the best trials are candidates ...
 _N_CANDIDATES = 60
-# ... and so many of the nearest trials, good or bad, tell about them.
-_N_NEIGHBOURS = 300
+# ... and so many of the nearest trials, good or bad, tell about them: under noise the more the
+# better. So many of these tell which settings of the process are worth a try on all of them.
+_N_NEIGHBOURS = 600
+_N_PROBES = 128
 # Settings of the process to choose from.
 _LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
 _NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
@@ -134,6 +136,7 @@ def _recommend(
             kernels=(matern, gaussian),
             lengths=_LENGTHS,
             noises=_NOISES,
+            n_probes=_N_PROBES,
         )
 
     # All trials help to choose. What is said of the choice relies on the furthest evaluated alone.

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import optuna
+import pytest
 
 from optuna_pcts import PCTSSampler
 from optuna_pcts._tree import Tree
@@ -94,3 +95,12 @@ def cells(tree: Tree) -> dict[Bounds, Statistics]:
             )
             stack.append((int(nodes.first_child[node]) + i, child))
     return found
+
+
+def skip_if_lacking(method: str) -> None:
+    """Skip a test of a benchmark's method that lacks a package."""
+    from benchmarks.methods import lacks  # which needs more than the tests of the core
+
+    lack = lacks(method)
+    if lack is not None:
+        pytest.skip(lack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from helpers import skip_if_lacking
 import numpy as np
 from optuna.pruners import NopPruner
 import pytest
@@ -14,6 +15,7 @@ from benchmarks.baselines.trees import HOO
 from benchmarks.baselines.trees import poo_rhos
 from benchmarks.methods import BASELINES
 from benchmarks.methods import METHODS
+from benchmarks.problems import box
 from benchmarks.problems import FloatArray
 from benchmarks.problems import Problem
 from benchmarks.run import execute
@@ -32,8 +34,7 @@ def bowl(x: FloatArray, z: float) -> float:
 
 BOWL = Problem(
     name="bowl",
-    low=np.zeros(2),
-    high=np.ones(2),
+    space=box([0.0, 0.0], [1.0, 1.0]),
     function=bowl,
     best_points=((0.3, 0.3),),
     noise_std=0.05,
@@ -59,7 +60,7 @@ def test_it_optimises_an_easy_function(name: str) -> None:
     for seed in range(3):
         simulation, _ = simulate(name, seed, cost=30.0 if name in GAUSSIAN else 150.0)
         trials = simulation.study.get_trials(deepcopy=False)
-        points = [simulation.point(t.params) for t in trials if t.value is not None]
+        points = [simulation.problem.point(t.params) for t in trials if t.value is not None]
         last = points[-len(points) // 4 :]
         regrets.append(np.mean([BOWL.regret(point) for point in last]))
     assert np.median(regrets) < 0.16  # a random point has 0.25
@@ -76,6 +77,7 @@ def test_fidelity_rises_as_the_search_narrows(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")  # of what is experimental in Optuna
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_can_take_part(method: str) -> None:
+    skip_if_lacking(method)
     run = Run("Branin", method, 2, "geometric 0.5", "laplace", 12, 0)
     result = execute(run)
     assert result.n_told >= 3

@@ -14,10 +14,13 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 import pytest
 
+from benchmarks.methods import ABLATIONS
+from benchmarks.methods import PCTS
 from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
 from benchmarks.problems import SCHWEFEL
+from benchmarks.report import mean_ranks
 from benchmarks.report import report
 from benchmarks.run import read
 from benchmarks.run import Result
@@ -140,7 +143,7 @@ def test_a_trial_in_one_step_is_evaluated_at_its_fidelity() -> None:
     simulation.run(3.0)
     for trial, delay in zip(simulation.study.trials, delays(simulation.study)):
         assert delay.seconds == pytest.approx(problem.cost(0.5), abs=1e-5)
-        assert trial.value == problem.function(simulation.point(trial.params), 0.5)
+        assert trial.value == problem.function(simulation.problem.point(trial.params), 0.5)
 
 
 def test_laplace_noise_has_the_deviation_of_the_problem_and_heavier_tails() -> None:
@@ -225,6 +228,62 @@ def test_the_report_says_who_is_best_and_who_is_not() -> None:
     assert "| 50 | none | normal | 4 | 3 | 1 of 2 | Hartmann3 (TPE) |" in page
     assert "| PCTS | 3 / 6 | **0.2** / 0.4 | 1.5 |" in page
     assert "| TPE | **2** / 4 | 0.4 / 0.8 | 1.5 |" in page
+    assert "The wider set" not in page
+
+
+def test_who_is_equally_good_shares_a_rank() -> None:
+    def cell(*regrets: float) -> list[Result]:
+        return [Result(regret, regret, 10, 10, 0, 0, 0.0) for regret in regrets]
+
+    cells = {
+        ("Branin", "TPE"): cell(0.0, 0.0, 9.0),
+        ("Branin", "CMA-ES"): cell(0.0, 0.0, 0.0),
+        ("Branin", "Random"): cell(1.0, 2.0, 3.0),
+        ("Branin", "QMC"): cell(0.0, 1.0, 1.0),
+    }
+    ranks = {"TPE": 1.5, "CMA-ES": 1.5, "QMC": 3.0, "Random": 4.0}
+    assert mean_ranks(cells) == ranks
+    # Only who has run on all problems has a rank.
+    assert mean_ranks({**cells, ("Borehole", "TPE"): cell(1.0)}) == {"TPE": 1.0}
+
+
+def test_the_report_says_what_each_choice_brings() -> None:
+    noise = SCHWEFEL.noise_std  # a hundredth of it is as good as none
+    regrets = {
+        ("Schwefel", "PCTS"): (1.0, 2.0, 0.0),
+        ("Schwefel", "PCTS, no prior"): (2.0, 4.0, 0.02 * noise),
+        ("Schwefel", "PCTS, c = 1"): (0.5, 1.0, 0.005 * noise),
+        ("Flags12", "PCTS"): (1.0, 1.0, 1.0),
+        ("Flags12", "PCTS, no prior"): (2.0, 2.0, 2.0),
+        ("Flags12", "PCTS, c = 1"): (0.5, 0.25, 0.25),
+        ("Branin", "PCTS, no prior"): (9.0, 9.0, 9.0),  # there is nothing to compare it with
+    }
+    page = report(
+        {
+            Run(problem, method, 4, "none", "normal", 50, seed): Result(x, x, 50, 50, 0, 0, 0.0)
+            for (problem, method), row in regrets.items()
+            for seed, x in enumerate(row)
+        },
+        [],
+    )
+    tables, ablations = page.split("## What each choice brings")
+    assert "no prior" not in tables
+    rows = [line for line in ablations.splitlines() if line.startswith("| PCTS")]
+    assert rows[0].startswith("| PCTS, c = 1 | 0.45 ± 0.05 |  | 0.31 ± 0.07 |")
+    assert rows[1:] == ["| PCTS, no prior | 2.00 ± 0.00 |  | 2.00 ± 0.00 |"]
+    assert "by more than two standard errors: PCTS, c = 1." in ablations
+
+
+def test_ablations_run_and_are_reported(tmp_path: Path) -> None:
+    run_module(
+        *("benchmarks.run", "--results", str(tmp_path), "--problems", "Staircase2"),
+        *("--methods", "ablations", "--workers", "2", "--delays", "none"),
+        *("--evaluations", "12", "--seeds", "1", "--jobs", "1"),
+    )
+    found = read(tmp_path / "runs.csv")
+    assert {run.method for run in found} == {PCTS, *ABLATIONS}
+    page = report(found, [])
+    assert all(re.search(rf"\| {re.escape(name)} \| [0-9.]+ ± inf \|", page) for name in ABLATIONS)
 
 
 def test_the_fidelity_benchmark_prints_its_table() -> None:

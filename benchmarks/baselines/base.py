@@ -1,4 +1,4 @@
-"""What all baselines share: Optuna on one side, the unit cube and rewards on the other."""
+"""What methods beside Optuna share: its hooks on one side, asks and rewards on the other."""
 
 from __future__ import annotations
 
@@ -46,45 +46,25 @@ class Knowledge:
     n_evaluations: int = 200
 
 
-class Baseline(BaseSampler, ABC):
-    """A method that asks for points of the unit cube, and is told their rewards.
+class AskAndTell(BaseSampler, ABC):
+    """A method that is asked for parameters, and told their rewards.
 
     Args:
         space:
             The parameters and their distributions.
-        seed:
-            Seed of its random numbers.
-        knowledge:
-            What it knows about the problem.
     """
 
-    def __init__(
-        self,
-        space: Mapping[str, BaseDistribution],
-        *,
-        seed: int,
-        knowledge: Knowledge | None = None,
-    ) -> None:
-        self.knowledge = Knowledge() if knowledge is None else knowledge
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, space: Mapping[str, BaseDistribution]) -> None:
         self._distributions = dict(space)
-        self._space = SearchSpace(self._distributions)
-        self.n_dims = len(self._space)
-        self._fidelities: dict[int, float] = {}
+        self._numbers: set[int] = set()
 
     @abstractmethod
-    def ask(self, number: int) -> tuple[Sequence[float] | FloatArray, float]:
-        """Return a point of the unit cube and the fidelity to evaluate it at, for a trial."""
+    def propose(self, number: int) -> dict[str, Any]:
+        """Return the parameters of a trial."""
 
     @abstractmethod
     def tell(self, number: int, reward: float) -> None:
         """Take in the value of a trial; larger is better."""
-
-    def fidelity(self, trial: optuna.Trial) -> float:
-        """Return the fidelity that a trial was asked for."""
-        return self._fidelities.get(trial.number, 1.0)
-
-    # ------------------------------------------------------------------ Optuna's hooks
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
@@ -97,9 +77,8 @@ class Baseline(BaseSampler, ABC):
         trial: FrozenTrial,
         search_space: dict[str, BaseDistribution],
     ) -> dict[str, Any]:
-        point, fidelity = self.ask(trial.number)
-        self._fidelities[trial.number] = float(fidelity)
-        return self._space.from_unit([float(x) for x in np.clip(point, 0.0, 1.0)])
+        self._numbers.add(trial.number)
+        return self.propose(trial.number)
 
     def sample_independent(
         self,
@@ -117,6 +96,46 @@ class Baseline(BaseSampler, ABC):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        if trial.number in self._fidelities and state == TrialState.COMPLETE and values:
+        if trial.number in self._numbers and state == TrialState.COMPLETE and values:
             sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
             self.tell(trial.number, sign * values[0])
+
+
+class Baseline(AskAndTell):
+    """A method that asks for points of the unit cube, at a fidelity.
+
+    Args:
+        space:
+            The parameters and their distributions.
+        seed:
+            Seed of its random numbers.
+        knowledge:
+            What it knows about the problem.
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, BaseDistribution],
+        *,
+        seed: int,
+        knowledge: Knowledge | None = None,
+    ) -> None:
+        super().__init__(space)
+        self.knowledge = Knowledge() if knowledge is None else knowledge
+        self.rng = np.random.default_rng(seed)
+        self._space = SearchSpace(self._distributions)
+        self.n_dims = len(self._space)
+        self._fidelities: dict[int, float] = {}
+
+    @abstractmethod
+    def ask(self, number: int) -> tuple[Sequence[float] | FloatArray, float]:
+        """Return a point of the unit cube and the fidelity to evaluate it at, for a trial."""
+
+    def fidelity(self, trial: optuna.Trial) -> float:
+        """Return the fidelity that a trial was asked for."""
+        return self._fidelities.get(trial.number, 1.0)
+
+    def propose(self, number: int) -> dict[str, Any]:
+        point, fidelity = self.ask(number)
+        self._fidelities[number] = float(fidelity)
+        return self._space.from_unit([float(x) for x in np.clip(point, 0.0, 1.0)])

@@ -1,0 +1,106 @@
+"""Optimisers of other libraries as Optuna samplers. What they need is imported with the first."""
+
+from __future__ import annotations
+
+import logging
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from optuna.distributions import BaseDistribution
+from optuna.distributions import CategoricalDistribution
+from optuna.distributions import FloatDistribution
+from optuna.distributions import IntDistribution
+
+from benchmarks.baselines.base import AskAndTell
+from benchmarks.problems import Space
+
+
+class SMACSampler(AskAndTell):
+    """SMAC3 at its defaults for hyperparameters: a random forest, asked and told.
+
+    Any number of asks may be open. A configuration may be asked again: SMAC knows of noise.
+
+    Args:
+        space:
+            The parameters and their distributions.
+        seed:
+            Seed of its random numbers.
+        n_evaluations:
+            How many evaluations there will be: its first random ones are a share of them.
+    """
+
+    def __init__(self, space: Space, *, seed: int, n_evaluations: int) -> None:
+        from ConfigSpace import ConfigurationSpace
+        from smac import HyperparameterOptimizationFacade
+        from smac import Scenario
+
+        super().__init__(space)
+        logging.getLogger("smac").setLevel(logging.CRITICAL)
+        self._configurations = ConfigurationSpace(
+            space={name: _hyperparameter(name, d) for name, d in space.items()}, seed=seed
+        )
+        # It writes nothing there as long as it is told not to save, but looks for an earlier run.
+        with TemporaryDirectory() as directory:
+            scenario = Scenario(
+                self._configurations,
+                n_trials=n_evaluations,
+                seed=seed,
+                output_directory=directory,
+            )
+            self._smac = HyperparameterOptimizationFacade(scenario, logging_level=False)
+        self._open: dict[int, Any] = {}
+
+    def propose(self, number: int) -> dict[str, Any]:
+        from joblib import parallel_config
+
+        try:
+            with parallel_config("sequential"):  # threads for ten small trees only wait
+                trial = self._smac.ask()
+        except StopIteration:  # it has tried all that there is, or believes so
+            configuration = self._configurations.sample_configuration()
+        else:
+            self._open[number] = trial
+            configuration = trial.config
+        return {
+            name: _value(distribution, configuration[name])
+            for name, distribution in self._distributions.items()
+        }
+
+    def tell(self, number: int, reward: float) -> None:
+        from smac.runhistory import TrialValue
+
+        if number in self._open:
+            self._smac.tell(self._open.pop(number), TrialValue(cost=-reward), save=False)
+
+
+def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
+    """Return a parameter as ConfigSpace knows it; one with steps or categories by their number."""
+    from ConfigSpace import Categorical
+    from ConfigSpace import Float
+    from ConfigSpace import Integer
+
+    if isinstance(distribution, CategoricalDistribution):
+        return Categorical(name, range(len(distribution.choices)))
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    step = _step(distribution)
+    if step:
+        return Integer(name, (0, round((distribution.high - distribution.low) / step)))
+    kind = Integer if isinstance(distribution, IntDistribution) else Float
+    return kind(name, (distribution.low, distribution.high), log=distribution.log)
+
+
+def _value(distribution: BaseDistribution, value: Any) -> Any:
+    """Return what ConfigSpace calls a value as Optuna does."""
+    if isinstance(distribution, FloatDistribution | IntDistribution):
+        step = _step(distribution)
+        value = distribution.low + value * step if step else value
+    return distribution.to_external_repr(float(value))
+
+
+def _step(distribution: FloatDistribution | IntDistribution) -> float | None:
+    """Return the step of a parameter, if it is not one that ConfigSpace has too."""
+    return (
+        None
+        if distribution.step == 1 and isinstance(distribution, IntDistribution)
+        else (distribution.step)
+    )
