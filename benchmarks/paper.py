@@ -23,14 +23,15 @@ import time
 
 import numpy as np
 
+from benchmarks import methods
 from benchmarks.figures import COLOURS
 from benchmarks.figures import draw
 from benchmarks.figures import FIGURES
 from benchmarks.figures import panels
 from benchmarks.figures import save
-from benchmarks.methods import METHODS
-from benchmarks.methods import OURS
+from benchmarks.methods import PAPER
 from benchmarks.methods import PCTS
+from benchmarks.methods import PEERS
 from benchmarks.methods import Task
 from benchmarks.paper_tables import best_pcts
 from benchmarks.paper_tables import FINAL
@@ -57,6 +58,8 @@ from benchmarks.simulation import parse_delay
 SECONDS = (10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 600)
 DELAYS = tuple(FINAL)
 AS_IN_PAPER = "PCTS, as in the paper"
+OURS = (PCTS, "PCTS, fidelity", "PCTS, DUCB1", "PCTS, DUCB1-sigma", AS_IN_PAPER)
+METHODS = {name: methods.METHODS[name] for name in (*OURS, *PEERS, *PAPER)}
 # More curves than these nobody can tell apart.
 DRAWN = (PCTS, AS_IN_PAPER, "TPE", "GP", "CMA-ES", "MFPOO+UCBV", "GP-UCB", "DBGD", "Random", "SR")
 
