@@ -33,7 +33,7 @@ _MUTATIONS = 0.5
 # the trials nearest to them tell about them, with a coarse choice of settings. It is done often.
 _N_CANDIDATES = 40
 _N_NEIGHBOURS = 256
-_N_PROBES = 64
+_N_PROBES = 128
 _LENGTHS = (1.5, 5.0, 16.0)
 _NOISES = (1e-6, 0.03, 0.3, 3.0)
 # ... where worse than this is all the same: one value far off must not set the scale.
@@ -147,6 +147,7 @@ class LocalSearch:
             lengths=_LENGTHS,
             noises=_NOISES,
             n_probes=_N_PROBES,
+            has_relevance=True,
         )
         order = np.argsort(-process.mean, kind="stable")[:size]
         elite = Elite(points[candidates[order]], self._slots, weights)

@@ -31,6 +31,13 @@ _N_WAVES = 128
 _SMALL = 64**3
 # Settings that count for less than this part of the best one are not tried on all trials.
 _LEAST_SHARE = 0.1
+# How much each parameter matters is sought in so many steps up the likelihood. Beforehand it is
+# the same for all, give or take a factor of e to the power of this. The first step is this long,
+# and none longer than that, in logarithms.
+_N_STEPS = 10
+_RELEVANCE_STD = 1.5
+_FIRST_STEP = 0.5
+_LONGEST_STEP = 1.0
 
 
 def matern(distance: FloatArray) -> FloatArray:
@@ -38,6 +45,13 @@ def matern(distance: FloatArray) -> FloatArray:
     r = np.sqrt(5.0) * distance
     kernel: FloatArray = (1 + r + r * r / 3) * np.exp(-r)
     return kernel
+
+
+def matern_slope(distance: FloatArray) -> FloatArray:
+    """Return the derivative of the Matern kernel by half the squared distance."""
+    r = np.sqrt(5.0) * distance
+    slope: FloatArray = -5 / 3 * (1 + r) * np.exp(-r)
+    return slope
 
 
 def gaussian(distance: FloatArray) -> FloatArray:
@@ -76,8 +90,10 @@ class Process:
             Kernels, length scales in units of the candidates' own spread, and shares of noise, to
             choose from.
         n_probes:
-            So many of the trials tell which of these are worth a try on all of them. None tries
-            all: slower, and more certain.
+            So many of the trials tell which of these are worth a try on all of them.
+        has_relevance:
+            Whether to learn, from as many trials, how much each parameter matters. Otherwise it
+            matters as much as the candidates are close together along it.
 
     Attributes:
         mean, std:
@@ -102,7 +118,8 @@ class Process:
         kernels: Sequence[Kernel],
         lengths: Sequence[float],
         noises: Sequence[float],
-        n_probes: int | None = None,
+        n_probes: int,
+        has_relevance: bool = False,
     ) -> None:
         rows = _neighbourhood(points, usable, candidates, n_neighbours)
         points, values, bias = points[rows], values[rows], bias[rows]
@@ -111,6 +128,7 @@ class Process:
         self._relative_bias = bias / max(float(values.std()), 1e-300)
         self._spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
         self._categories = np.array(categories[: points.shape[1]], dtype=int)
+        self._relevance: FloatArray = np.ones(1)
         self._places = self._embed(points)
         n_ordered = int(np.count_nonzero(self._categories == 0))
         ordered, corners = self._places[:, :n_ordered], self._places[:, n_ordered:]
@@ -118,7 +136,17 @@ class Process:
         distance = np.hypot(gap, category_gap)
         near = (gap <= _SAME_PLACE * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
-        settings = self._settings_of(kernels, lengths, noises, distance, n_probes)
+        choices = [(k, length, s) for k in kernels for length in lengths for s in noises]
+        n = len(values)
+        probes = np.linspace(0, n - 1, min(n, n_probes)).astype(int)
+        if has_relevance:
+            best = max(self._fit(choices, distance, probes), key=lambda s: s.likelihood)
+            self._relevance = self._relevance_of(best, probes)
+            self._places = self._embed(points)
+            distance = _distance(self._places, self._places)
+        if n > n_probes:
+            choices = _worth_trying(self._fit(choices, distance, probes))
+        settings = self._fit(choices, distance, np.arange(n))
         cross = [s.kernel(distance[:n_candidates] / s.length) for s in settings]
         self._settings = settings
         self._shares = _shares(settings)
@@ -129,24 +157,32 @@ class Process:
         spreads = (np.array(means) - self.mean) ** 2
         self.std: FloatArray = np.sqrt(self._shares @ (np.array(variances) + spreads))
 
-    def _settings_of(
-        self,
-        kernels: Sequence[Kernel],
-        lengths: Sequence[float],
-        noises: Sequence[float],
-        distance: FloatArray,
-        n_probes: int | None,
-    ) -> list[_Setting]:
-        """Return the settings that count: a part of the trials tells which to try on all."""
-        n = len(distance)
-        choices = [(k, length, s) for k in kernels for length in lengths for s in noises]
-        if n_probes is not None and n > n_probes:
-            probes = np.linspace(0, n - 1, n_probes).astype(int)
-            tried = self._fit(choices, distance, probes)
-            shares = _shares(tried)
-            count = shares >= _LEAST_SHARE * shares.max()
-            choices = [choice for choice, counts in zip(choices, count) if counts]
-        return self._fit(choices, distance, np.arange(n))
+    def _relevance_of(self, setting: _Setting, rows: NDArray[np.intp]) -> FloatArray:
+        """Return how much each column of the places matters, with one setting on some trials.
+
+        Rprop: each parameter has its own step, which grows while the slope keeps its sign.
+        """
+        n_ordered = int(np.count_nonzero(self._categories == 0))
+        widths = [1] * n_ordered + self._categories[self._categories > 0].tolist()
+        columns = np.split(self._places[rows] / setting.length, np.cumsum(widths)[:-1], axis=1)
+        axes = np.array([(_distance(x, x) ** 2).ravel() for x in columns])
+        values, bias = self._values[rows], self._relative_bias[rows]
+        with_bias, noise = 1 + np.outer(bias, bias), setting.noise * np.eye(len(rows))
+        relevance, best = np.zeros(len(axes)), (-np.inf, np.zeros(len(axes)))  # logarithms
+        step, sign = np.full(len(axes), _FIRST_STEP), np.zeros(len(axes))
+        for _ in range(_N_STEPS):
+            weights = np.exp(2 * relevance)
+            distance = np.sqrt(weights @ axes).reshape(with_bias.shape)
+            covariance = matern(distance) * with_bias + noise
+            tried = _Setting(matern, 1.0, setting.noise, covariance, values)
+            penalty = 0.5 * float(relevance @ relevance) / _RELEVANCE_STD**2
+            best = max(best, (tried.likelihood - penalty, relevance), key=lambda found: found[0])
+            slopes = tried.slopes() * matern_slope(distance) * with_bias
+            slope = weights * (axes @ slopes.ravel()) - relevance / _RELEVANCE_STD**2
+            step = np.minimum(np.where(np.sign(slope) == -sign, 0.5, 1.2) * step, _LONGEST_STEP)
+            sign = np.sign(slope)
+            relevance = relevance + step * sign
+        return np.repeat(np.exp(best[1]), widths)
 
     def _fit(
         self,
@@ -198,7 +234,7 @@ class Process:
         for x, n_categories in zip(points[:, ~ordered].T, self._categories[~ordered]):
             corner = np.floor(x * n_categories)[:, None] == np.arange(n_categories)
             columns.append(corner * (_CATEGORY_DISTANCE / np.sqrt(2)))
-        return np.concatenate(columns, axis=1)
+        return np.concatenate(columns, axis=1) * self._relevance
 
 
 class _Setting:
@@ -226,6 +262,11 @@ class _Setting:
     def solve(self, columns: FloatArray) -> FloatArray:
         """Return the inverse of the covariance times some columns."""
         return _product(self._whitening.T, _product(self._whitening, columns))
+
+    def slopes(self) -> FloatArray:
+        """Return by how much the likelihood grows with each entry of the covariance."""
+        inverse = _product(self._whitening.T, self._whitening)
+        return 0.5 * (np.outer(self._weights, self._weights) / self.scale - inverse)
 
     def estimate(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of points, from their correlation with the trials."""
@@ -279,6 +320,13 @@ def _shares(settings: Sequence[_Setting]) -> FloatArray:
     shares: FloatArray = np.exp(likelihood - likelihood.max())
     shares /= shares.sum()
     return shares
+
+
+def _worth_trying(settings: Sequence[_Setting]) -> list[tuple[Kernel, float, float]]:
+    """Return the choices that count for something."""
+    shares = _shares(settings)
+    count = shares >= _LEAST_SHARE * shares.max()
+    return [(s.kernel, s.length, s.noise) for s, counts in zip(settings, count) if counts]
 
 
 def _whitening(matrix: FloatArray) -> tuple[FloatArray, float]:

