@@ -165,20 +165,22 @@ class Process:
         n_ordered = int(np.count_nonzero(self._categories == 0))
         widths = [1] * n_ordered + self._categories[self._categories > 0].tolist()
         columns = np.split(self._places[rows] / setting.length, np.cumsum(widths)[:-1], axis=1)
-        axes = np.array([(_distance(x, x) ** 2).ravel() for x in columns])
+        axes = np.array([_distance(x, x) ** 2 for x in columns])
         values, bias = self._values[rows], self._relative_bias[rows]
         with_bias, noise = 1 + np.outer(bias, bias), setting.noise * np.eye(len(rows))
         relevance, best = np.zeros(len(axes)), (-np.inf, np.zeros(len(axes)))  # logarithms
         step, sign = np.full(len(axes), _FIRST_STEP), np.zeros(len(axes))
         for _ in range(_N_STEPS):
             weights = np.exp(2 * relevance)
-            distance = np.sqrt(weights @ axes).reshape(with_bias.shape)
+            # (Sums by einsum: BLAS would start threads, see _SMALL.)
+            distance = np.sqrt(np.einsum("a,axy->xy", weights, axes))
             covariance = matern(distance) * with_bias + noise
             tried = _Setting(matern, 1.0, setting.noise, covariance, values)
             penalty = 0.5 * float(relevance @ relevance) / _RELEVANCE_STD**2
             best = max(best, (tried.likelihood - penalty, relevance), key=lambda found: found[0])
             slopes = tried.slopes() * matern_slope(distance) * with_bias
-            slope = weights * (axes @ slopes.ravel()) - relevance / _RELEVANCE_STD**2
+            slope = weights * np.einsum("axy,xy->a", axes, slopes)
+            slope -= relevance / _RELEVANCE_STD**2
             step = np.minimum(np.where(np.sign(slope) == -sign, 0.5, 1.2) * step, _LONGEST_STEP)
             sign = np.sign(slope)
             relevance = relevance + step * sign
