@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from dataclasses import fields
 from datetime import datetime
 from datetime import timezone
+from importlib.metadata import version
+from importlib.util import find_spec
 import json
 from multiprocessing import get_context
 import os
@@ -139,6 +141,10 @@ def _be_quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
 
 
+# What the other methods are made of: distribution and module.
+_PACKAGES = {"cmaes": "cmaes", "scikit-learn": "sklearn", "torch": "torch", "smac": "smac"}
+
+
 def write_manifest(path: Path, module: str) -> None:
     """Add to a file by what the results were made."""
     entries = json.loads(path.read_text()) if path.is_file() else []
@@ -154,6 +160,7 @@ def write_manifest(path: Path, module: str) -> None:
             "optuna": optuna.__version__,
             "optuna_pcts": optuna_pcts.__version__,
             "numpy": np.__version__,
+            "packages": {name: version(name) for name in _PACKAGES if find_spec(_PACKAGES[name])},
             "cores": os.cpu_count(),
         }
     )
