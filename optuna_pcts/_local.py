@@ -53,6 +53,9 @@ _N_REFINEMENTS = 2
 _ON_FACE = 0.5
 # The distribution of where it is stays so wide at least, relative to that of the best trials.
 _LEAST_SPREAD = 0.1
+# Every other point is drawn so much nearer to the middle: the distribution is as wide as what is
+# not known, and the middle is the best guess.
+_MIDDLE = 0.3
 # Under noise a top is found from its sides, not from its middle: after so many trials per
 # parameter, if more than this share of what is seen is noise, every other point is drawn from so
 # many times as far away.
@@ -97,7 +100,9 @@ class LocalSearch:
         if self._elite is None:
             return None
         at_side = self._seeks_sides and rng.random() < 0.5
-        point, donor = self._elite.draw(rng, _SIDE if at_side else 1.0)
+        at_middle = rng.random() < 0.5
+        width = _SIDE if at_side else _MIDDLE if at_middle else 1.0
+        point, donor = self._elite.draw(rng, width)
         if not at_side:
             point = self._on_faces(point, self._elite, rng)
         unordered = self._categories > 0

@@ -235,8 +235,8 @@ def test_every_other_local_ask_is_at_a_side_once_there_is_only_noise_to_see(
     local, _ = local_search(values.tolist())
     drawn = np.array([local.draw(rng) for _ in range(400)])
     distance = np.sort(np.linalg.norm(drawn - np.median(drawn, axis=0), axis=1))
-    # Of one normal distribution the ratio of these quantiles is about 2.8.
-    assert (distance[360] / distance[100] > 4.5) == has_sides
+    # Every other point is near the middle: without sides the ratio of these quantiles is about 5.
+    assert (distance[360] / distance[100] > 8) == has_sides
 
 
 def test_local_asks_reach_an_optimum_in_a_corner() -> None:
