@@ -99,8 +99,5 @@ def _value(distribution: BaseDistribution, value: Any) -> Any:
 
 def _step(distribution: FloatDistribution | IntDistribution) -> float | None:
     """Return the step of a parameter, if it is not one that ConfigSpace has too."""
-    return (
-        None
-        if distribution.step == 1 and isinstance(distribution, IntDistribution)
-        else (distribution.step)
-    )
+    is_plain = isinstance(distribution, IntDistribution) and distribution.step == 1
+    return None if is_plain else distribution.step

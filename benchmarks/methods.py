@@ -108,10 +108,11 @@ def _external(make: Callable[..., BaseSampler], task: Task) -> Entry:
 
 
 PCTS = "PCTS"
+AS_IN_PAPER = "PCTS, as in the paper"
 OURS: Mapping[str, Method] = {PCTS: _pcts, "PCTS, fidelity": partial(_pcts, has_fidelity=True)}
 # PCTS with one choice changed each, to see what it brings; but for the paper's algorithm.
 ABLATIONS: Mapping[str, Method] = {
-    "PCTS, as in the paper": partial(_pcts, local_share=0.0, prior_std=None),
+    AS_IN_PAPER: partial(_pcts, local_share=0.0, prior_std=None),
     "PCTS, no local asks": partial(_pcts, local_share=0.0),
     "PCTS, 30 % local asks": partial(_pcts, local_share=0.3),
     "PCTS, 70 % local asks": partial(_pcts, local_share=0.7),

@@ -29,6 +29,7 @@ from benchmarks.figures import draw
 from benchmarks.figures import FIGURES
 from benchmarks.figures import panels
 from benchmarks.figures import save
+from benchmarks.methods import AS_IN_PAPER
 from benchmarks.methods import PAPER
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
@@ -57,7 +58,6 @@ from benchmarks.simulation import parse_delay
 # When to look at what is recommended.
 SECONDS = (10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 600)
 DELAYS = tuple(FINAL)
-AS_IN_PAPER = "PCTS, as in the paper"
 OURS = (PCTS, "PCTS, fidelity", "PCTS, DUCB1", "PCTS, DUCB1-sigma", AS_IN_PAPER)
 METHODS = {name: methods.METHODS[name] for name in (*OURS, *PEERS, *PAPER)}
 # More curves than these nobody can tell apart.
@@ -80,11 +80,11 @@ def execute(run: Run) -> dict[Run, Result]:
     """Run it, and look at it now and then."""
     problem = PROBLEMS[run.problem]
     delay = parse_delay(run.delay)
-    rng = np.random.default_rng(0)
-    waiting = statistics.mean(delay(rng) for _ in range(10_000))
     make, n_evaluations = METHODS[run.method], run.seconds / problem.cost(1.0)
     entry = make(Task(problem, run.seed, int(n_evaluations)))
     if entry.waits:  # they are told how many evaluations there is time for
+        rng = np.random.default_rng(0)
+        waiting = statistics.mean(delay(rng) for _ in range(10_000))
         n_evaluations /= 1 + waiting / problem.cost(1.0)
         entry = make(Task(problem, run.seed, int(n_evaluations)))
     noise = run.noise

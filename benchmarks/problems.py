@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
+from functools import cached_property
 import math
 from typing import Any
 
@@ -100,8 +101,12 @@ class Problem:
     def at(self, position: FloatArray) -> FloatArray:
         """Return the point at a position in the unit cube, on the scale of each parameter."""
         along = dict(zip(self.space, position.tolist()))
-        space = SearchSpace(self.space)  # which has an order of its own
-        return self.point(space.from_unit([along[name] for name in space.names]))
+        cube = self._cube  # which has an order of its own
+        return self.point(cube.from_unit([along[name] for name in cube.names]))
+
+    @cached_property
+    def _cube(self) -> SearchSpace:
+        return SearchSpace(self.space)
 
     def cropped(self, rng: np.random.Generator) -> Problem:
         """Return the same function on a smaller random box around one of its best points.

@@ -16,6 +16,7 @@ import statistics
 
 import numpy as np
 
+from benchmarks import records
 from benchmarks.methods import ABLATIONS
 from benchmarks.methods import EXTERNAL
 from benchmarks.methods import METHODS
@@ -66,8 +67,7 @@ _ABLATIONS_HEAD = """\
 PCTS with one choice changed, relative to PCTS as it is: the geometric mean of the ratio of the
 regrets over problems and settings, each time on the same instance with the same seed; below 1 is
 better. Behind it the standard error over the seeds. A regret below a hundredth of the noise counts
-as that.
-"""
+as that."""
 
 
 def by_setting(
@@ -87,14 +87,6 @@ def median_regret(results: Iterable[Result]) -> float:
     return statistics.median(result.regret for result in results)
 
 
-def _row(*columns: str) -> str:
-    return "| " + " | ".join(columns) + " |"
-
-
-def _head(*columns: str) -> list[str]:
-    return [_row(*columns), "|" + "---|" * len(columns)]
-
-
 def present(cells: Cells) -> tuple[list[str], list[str]]:
     """Return the problems and the methods that there are results of, in their order."""
     return (
@@ -106,7 +98,7 @@ def present(cells: Cells) -> tuple[list[str], list[str]]:
 def table(cells: Cells) -> list[str]:
     """Return the table of one setting."""
     problems, methods = present(cells)
-    lines = _head("", *problems, "rank")
+    lines = records.table("", *problems, "rank")
     ranks = mean_ranks(cells)
     for method in methods:
         row = [method]
@@ -120,7 +112,7 @@ def table(cells: Cells) -> list[str]:
             number = f"**{regret:.2g}**" if regret == best else f"{regret:.2g}"
             row.append(f"{number} / {statistics.median(r.regret_best for r in mine):.2g}")
         row.append(f"{ranks[method]:.1f}" if method in ranks else "")
-        lines.append(_row(*row))
+        lines.append(records.row(*row))
     return lines
 
 
@@ -154,15 +146,15 @@ def standing(cells: Cells) -> tuple[int, int, list[str]]:
 
 def among_optunas(settings: Mapping[Setting, Cells]) -> list[str]:
     """Return how PCTS does on the paper's functions."""
-    lines = ["## Where PCTS stands among Optuna's samplers", ""]
-    lines += _head(*_COLUMNS, "best on", "not on")
+    lines = ["## Where PCTS stands among Optuna's samplers"]
+    lines += records.table(*_COLUMNS, "best on", "not on")
     for setting, cells in settings.items():
         better, n_problems, lost = standing(cells)
         if n_problems:
             row = [*_columns(setting, cells), f"{better} of {n_problems}", ", ".join(lost)]
-            lines.append(_row(*row))
+            lines.append(records.row(*row))
     for setting, cells in settings.items():
-        lines += ["", f"## {_title(setting)}", "", *table(cells)]
+        lines += ["", f"## {_title(setting)}", *table(cells)]
     return lines
 
 
@@ -176,15 +168,19 @@ def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
     }
     n_led = Counter(name for names in leaders.values() for name in names)
     led = ", ".join(f"{name} leads in {n}" for name, n in n_led.most_common())
-    lines = [_WIDE_HEAD, f"Of {len(settings)} settings, {led}.", "", *_head(*_COLUMNS, *methods)]
+    lines = [
+        _WIDE_HEAD,
+        f"Of {len(settings)} settings, {led}.",
+        *records.table(*_COLUMNS, *methods),
+    ]
     for setting, cells in settings.items():
         row = _columns(setting, cells)
         for name in methods:
             number = f"{ranks[setting][name]:.1f}" if name in ranks[setting] else ""
             row.append(f"**{number}**" if name in leaders[setting] else number)
-        lines.append(_row(*row))
+        lines.append(records.row(*row))
     for setting, cells in settings.items():
-        lines += ["", f"### The wider set: {_title(setting)}", "", *table(cells)]
+        lines += ["", f"### The wider set: {_title(setting)}", *table(cells)]
     return lines
 
 
@@ -215,10 +211,10 @@ def on_ablations(results: Mapping[Run, Result]) -> list[str]:
     overall = parts[0]
     if not overall:
         return []
-    lines = [_ABLATIONS_HEAD, *_head("", "all", *PROBLEM_GROUPS)]
+    lines = [_ABLATIONS_HEAD, *records.table("", "all", *PROBLEM_GROUPS)]
     for name in sorted(overall, key=overall.__getitem__):
         cells = ["{:.2f} ± {:.2f}".format(*part[name]) if name in part else "" for part in parts]
-        lines.append(_row(name, *cells))
+        lines.append(records.row(name, *cells))
     better = [name for name, (ratio, error) in overall.items() if ratio + 2 * error < 1]
     names = "; ".join(better) or "none"
     return [*lines, "", f"Better than PCTS as it is by more than two standard errors: {names}."]

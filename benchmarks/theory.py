@@ -27,6 +27,7 @@ from benchmarks.figures import draw
 from benchmarks.figures import FIGURES
 from benchmarks.figures import panels
 from benchmarks.figures import save
+from benchmarks.methods import AS_IN_PAPER
 from benchmarks.methods import Entry
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
@@ -45,7 +46,6 @@ from benchmarks.run import start
 from benchmarks.simulation import ConstantDelay
 
 
-AS_IN_PAPER = "PCTS, as in the paper"
 WAITING = "wait and act"
 # Near-optimality dimension of the cone.
 D = 0

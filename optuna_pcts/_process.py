@@ -142,7 +142,7 @@ class Process:
         if has_relevance:
             best = max(self._fit(choices, distance, probes), key=lambda s: s.likelihood)
             self._relevance = self._relevance_of(best, probes)
-            self._places = self._embed(points)
+            self._places = self._places * self._relevance
             distance = _distance(self._places, self._places)
         if n > n_probes:
             choices = _worth_trying(self._fit(choices, distance, probes))

@@ -9,7 +9,7 @@ from helpers import run_module
 import numpy as np
 import pytest
 
-from benchmarks.theory import AS_IN_PAPER
+from benchmarks.methods import AS_IN_PAPER
 from benchmarks.theory import bound
 from benchmarks.theory import bound_slope
 from benchmarks.theory import cone
