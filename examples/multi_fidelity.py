@@ -21,10 +21,11 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+import signal
 import threading
 import time
+from types import FrameType
 from typing import Any
-import warnings
 
 import numpy as np
 import optuna
@@ -49,6 +50,7 @@ EPOCHS = 50
 ARMS = ("with fidelity", "without fidelity")
 # Seeds that no trial has.
 CHECK_SEED = 1_000_000
+IS_INTERRUPTED = threading.Event()
 
 # 1797 images of 8 x 8 pixels, which come with scikit-learn: 797 to train, 400 to validate.
 _images, _digits = load_digits(return_X_y=True)
@@ -77,14 +79,24 @@ def suggest(trial: BaseTrial) -> dict[str, Any]:
     }
 
 
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Note a Ctrl-C, to be heeded after the epoch; the second one is heeded at once.
+
+    Raised wherever Python happens to be, it would get lost: MLPClassifier takes it for the end
+    of one training, and finalisers drop it.
+    """
+    if IS_INTERRUPTED.is_set():
+        raise KeyboardInterrupt
+    IS_INTERRUPTED.set()
+
+
 def train(arguments: Mapping[str, Any], seed: int) -> Iterator[MLPClassifier]:
     """Yield a network after each of its epochs."""
     network = MLPClassifier(**arguments, solver="sgd", random_state=seed)
     for _ in range(EPOCHS):
-        try:
-            network.partial_fit(TRAIN_X, TRAIN_Y, classes=np.arange(10))
-        except UserWarning:  # an error by the filter in `main`
-            raise KeyboardInterrupt from None
+        network.partial_fit(TRAIN_X, TRAIN_Y, classes=np.arange(10))
+        if IS_INTERRUPTED.is_set():
+            raise KeyboardInterrupt
         yield network
 
 
@@ -279,9 +291,8 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    # MLPClassifier takes Ctrl-C for the end of one training, and only warns of it.
-    warnings.filterwarnings("error", "Training interrupted by user", UserWarning)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # nor is it a failure worth a traceback
+    signal.signal(signal.SIGINT, interrupt)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # an interrupt is no failure to report
     bar = tqdm(total=args.budget * args.seeds * len(ARMS), unit="epoch")
     runs: list[Run] = []
     try:

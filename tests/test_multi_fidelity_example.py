@@ -61,7 +61,7 @@ def test_both_arms_train_for_the_same_budget_and_print_what_they_found() -> None
         assert re.search(rf"^{arm} +{NUMBER} +{epochs} +{NUMBER} +{NUMBER} ", out, re.MULTILINE)
 
 
-# A single worker is the main thread, where scikit-learn may be the first to see the interrupt.
+# A single worker is the main thread, where an interrupt may get lost in scikit-learn.
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupt_prints_what_was_found_so_far_and_keeps_it(
     workers: str, tmp_path: Path
