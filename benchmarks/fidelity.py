@@ -2,7 +2,8 @@
 
 Run it with ``python -m benchmarks.fidelity``; it takes a few minutes. Each method has the same
 workers and the same budget, counted in whole evaluations: a trial that ends at fidelity z has
-cost lambda(z). The regret is that of the point that ``recommend`` names, without noise and at
+cost lambda(z). PCTS is told when a tenth of the largest budget is left, as ``CostBudget`` does.
+The regret is that of the point that ``recommend`` names, without noise and at
 full fidelity; for all methods the same, and that of Optuna's ``best_trial`` beside it.
 """
 
@@ -34,6 +35,7 @@ from benchmarks.simulation import Simulation
 from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
+from optuna_pcts._fidelity import LAST_SHARE
 
 
 N_STEPS = 27
@@ -69,9 +71,13 @@ def run(job: Job) -> Result:
         problem, sampler, pruner, n_workers=args.workers, n_steps=N_STEPS, seed=seed
     )
     regrets = []
+    study = simulation.study
     for budget in args.budgets:
+        if budget == args.budgets[-1] and isinstance(sampler, PCTSSampler):
+            # What CostBudget does for whoever has a budget.
+            simulation.run((1 - LAST_SHARE) * budget)
+            sampler.finish()
         simulation.run(budget)
-        study = simulation.study
         answers = recommend(study).params, study.best_params
         recommended, best = (problem.regret(problem.point(a)) for a in answers)
         regrets.append((recommended, best))

@@ -10,6 +10,7 @@ share of its trials.
 from __future__ import annotations
 
 from collections.abc import Sequence
+import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,18 +45,20 @@ _FAILED = -1.0
 # The best point is sought among so many, drawn around the best trials wider than these lie, in so
 # many worlds that the data allow. It may be on a face of the cube. The more of what is seen is
 # noise, the further away it may be: so much wider without noise, and if there is nothing else.
-# Then so many times more around those that won: with many parameters the first draws are sparse.
+# From there it is uphill: with many parameters draws are sparse. So many looks at the slope, the
+# first step this part of the best trials' spread.
 _N_PLACES = 150
 _CLOUD = (1.5, 3.5)
 _N_WORLDS = 24
-_N_REFINEMENTS = 2
+_N_LOOKS = 16
+_FIRST_STEP = 0.2
 # If more than this share of the winners lies on a face of the cube, points are drawn on it.
 _ON_FACE = 0.5
 # The distribution of where it is stays so wide at least, relative to that of the best trials.
 _LEAST_SPREAD = 0.1
-# Every other point is drawn so much nearer to the middle: the distribution is as wide as what is
-# not known, and the middle is the best guess.
-_MIDDLE = 0.3
+# Every other point is drawn so much more closely, around the best guess: that distribution is as
+# wide as what is not known.
+_AT_GUESS = 0.3
 # Under noise a top is found from its sides, not from its middle: after so many trials per
 # parameter, if more than this share of what is seen is noise, every other point is drawn from so
 # many times as far away.
@@ -85,6 +88,7 @@ class LocalSearch:
         self._checkpoint = Checkpoint(_GROWTH)
         self._fitted_to: tuple[Reference, Reference] | None = None
         self._elite: Elite | None = None
+        self._guess: Elite | None = None
         self._seeks_sides = False
 
     def draw(self, rng: np.random.Generator) -> list[float] | None:
@@ -96,15 +100,17 @@ class LocalSearch:
             self._fitted_to = fitted_to
             points, rewards, bias = self._tree.told(reference.below)
             enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
-            self._elite = self._fit(points, rewards, bias) if enough else None
-        if self._elite is None:
+            self._elite = self._guess = None
+            if enough:
+                self._elite, self._guess = self._fit(points, rewards, bias)
+        if self._elite is None or self._guess is None:
             return None
         at_side = self._seeks_sides and rng.random() < 0.5
-        at_middle = rng.random() < 0.5
-        width = _SIDE if at_side else _MIDDLE if at_middle else 1.0
-        point, donor = self._elite.draw(rng, width)
+        at_guess = not at_side and rng.random() < 0.5
+        elite = self._guess if at_guess else self._elite
+        point, donor = elite.draw(rng, _SIDE if at_side else _AT_GUESS if at_guess else 1.0)
         if not at_side:
-            point = self._on_faces(point, self._elite, rng)
+            point = self._on_faces(point, elite, rng)
         unordered = self._categories > 0
         if unordered.any():
             chance = _MUTATIONS / np.count_nonzero(unordered)
@@ -121,8 +127,10 @@ class LocalSearch:
             moved[rng.choice(continuous)] = False  # or it would be the same corner every time
         return np.where(moved, elite.face, point)
 
-    def _fit(self, points: FloatArray, rewards: FloatArray, bias: FloatArray) -> Elite:
-        """Fit the distribution to where the best point may be.
+    def _fit(
+        self, points: FloatArray, rewards: FloatArray, bias: FloatArray
+    ) -> tuple[Elite, Elite]:
+        """Fit distributions to where the best point may be, and around the best guess.
 
         Under noise the best values are the luckiest ones, and a distribution fitted to them is as
         wide as the noise, however many trials there are. A Gaussian process tells them apart, and
@@ -139,7 +147,8 @@ class LocalSearch:
         candidates = best[has_value[best]][: max(min(_N_CANDIDATES, n // 2), size)]
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
-            return Elite(points[best[:size]], self._slots, weights)
+            elite = Elite(points[best[:size]], self._slots, weights)
+            return elite, elite
         process = Process(
             points,
             np.where(has_value, np.maximum(rewards, _WORST), _FAILED),
@@ -160,13 +169,12 @@ class LocalSearch:
         width = _CLOUD[0] + (_CLOUD[1] - _CLOUD[0]) * process.noise
         unordered = np.flatnonzero(self._categories)
         places = elite.cloud(_N_PLACES, width, rng, unordered)
-        winners = places[process.winners(places, _N_WORLDS, rng)]
-        for _ in range(_N_REFINEMENTS):
-            places = Elite(winners, self._slots).cloud(_N_PLACES, 1.0, rng, unordered)
-            winners = places[process.winners(places, _N_WORLDS, rng)]
+        step = _FIRST_STEP * elite.std
+        winners = process.winners(places, _N_WORLDS, _N_LOOKS, step, rng)
         self._seeks_sides = process.noise > _NOISY and n >= _SETTLED_PER_DIM * n_dims
         slots = np.maximum(self._slots, 2 * _LEAST_SPREAD * elite.std)
-        return Elite(winners, slots)
+        where = Elite(winners, slots)
+        return where, where.moved_to(process.best_guess(places, _N_LOOKS, step))
 
 
 class Elite:
@@ -193,13 +201,7 @@ class Elite:
         self, points: FloatArray, slots: FloatArray, weights: FloatArray | None = None
     ) -> None:
         size, n_dims = points.shape
-        self._points = points
-        on_low, on_high = (points == 0).mean(axis=0), (points == 1).mean(axis=0)
-        self.face: FloatArray = np.where(on_high > on_low, 1.0, 0.0)
-        self.on_face: FloatArray = np.maximum(on_low, on_high)
-        weights = np.ones(size) if weights is None else weights
-        self._weights = weights / weights.sum()
-        self._mean = self._weights @ self._points
+        self._hold(points, np.ones(size) if weights is None else weights)
         shift = (self._points - self._mean) * np.sqrt(self._weights)[:, None]
         covariance = shift.T @ shift
         # Few points say little about how two parameters go together.
@@ -210,6 +212,20 @@ class Elite:
         covariance[np.diag_indices(n_dims)] += np.maximum(floor - variance, 1e-9 * floor)
         self._factor = np.linalg.cholesky(covariance)
         self.std: FloatArray = np.sqrt(np.diag(covariance))
+
+    def _hold(self, points: FloatArray, weights: FloatArray) -> None:
+        self._points = points
+        self._weights = weights / weights.sum()
+        self._mean = self._weights @ points
+        on_low, on_high = (points == 0).mean(axis=0), (points == 1).mean(axis=0)
+        self.face: FloatArray = np.where(on_high > on_low, 1.0, 0.0)
+        self.on_face: FloatArray = np.maximum(on_low, on_high)
+
+    def moved_to(self, point: FloatArray) -> Elite:
+        """Return the same distribution around one point."""
+        moved = copy.copy(self)
+        moved._hold(point[None, :], np.ones(1))
+        return moved
 
     def draw(self, rng: np.random.Generator, width: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Draw a point of the cube, so many times as far away, and one of the best points."""

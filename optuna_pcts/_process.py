@@ -60,6 +60,10 @@ def gaussian(distance: FloatArray) -> FloatArray:
     return kernel
 
 
+# By half the squared distance.
+_SLOPES: dict[Kernel, Kernel] = {matern: matern_slope, gaussian: lambda d: -gaussian(d)}
+
+
 class Process:
     """A Gaussian process, averaged over its settings.
 
@@ -158,33 +162,33 @@ class Process:
         self.std: FloatArray = np.sqrt(self._shares @ (np.array(variances) + spreads))
 
     def _relevance_of(self, setting: _Setting, rows: NDArray[np.intp]) -> FloatArray:
-        """Return how much each column of the places matters, with one setting on some trials.
-
-        Rprop: each parameter has its own step, which grows while the slope keeps its sign.
-        """
+        """Return how much each column of the places matters, with one setting on some trials."""
         n_ordered = int(np.count_nonzero(self._categories == 0))
         widths = [1] * n_ordered + self._categories[self._categories > 0].tolist()
         columns = np.split(self._places[rows] / setting.length, np.cumsum(widths)[:-1], axis=1)
         axes = np.array([_distance(x, x) ** 2 for x in columns])
         values, bias = self._values[rows], self._relative_bias[rows]
         with_bias, noise = 1 + np.outer(bias, bias), setting.noise * np.eye(len(rows))
-        relevance, best = np.zeros(len(axes)), (-np.inf, np.zeros(len(axes)))  # logarithms
-        step, sign = np.full(len(axes), _FIRST_STEP), np.zeros(len(axes))
-        for _ in range(_N_STEPS):
-            weights = np.exp(2 * relevance)
+
+        def look(relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
+            weights = np.exp(2 * relevance[0])
             # (Sums by einsum: BLAS would start threads, see _SMALL.)
             distance = np.sqrt(np.einsum("a,axy->xy", weights, axes))
             covariance = matern(distance) * with_bias + noise
             tried = _Setting(matern, 1.0, setting.noise, covariance, values)
-            penalty = 0.5 * float(relevance @ relevance) / _RELEVANCE_STD**2
-            best = max(best, (tried.likelihood - penalty, relevance), key=lambda found: found[0])
+            penalty = 0.5 * float((relevance**2).sum()) / _RELEVANCE_STD**2
             slopes = tried.slopes() * matern_slope(distance) * with_bias
             slope = weights * np.einsum("axy,xy->a", axes, slopes)
-            slope -= relevance / _RELEVANCE_STD**2
-            step = np.minimum(np.where(np.sign(slope) == -sign, 0.5, 1.2) * step, _LONGEST_STEP)
-            sign = np.sign(slope)
-            relevance = relevance + step * sign
-        return np.repeat(np.exp(best[1]), widths)
+            return (
+                np.array([tried.likelihood - penalty]),
+                slope[None, :] - relevance / _RELEVANCE_STD**2,
+            )
+
+        same = np.zeros((1, len(axes)))  # logarithms
+        best = _uphill(
+            look, same, np.full(len(axes), _FIRST_STEP), _N_STEPS, longest=_LONGEST_STEP
+        )
+        return np.repeat(np.exp(best[0]), widths)
 
     def _fit(
         self,
@@ -201,33 +205,61 @@ class Process:
             fitted.append(_Setting(kernel, length, noise, covariance, values))
         return fitted
 
-    def winners(
-        self, points: FloatArray, n_draws: int, rng: np.random.Generator
-    ) -> NDArray[np.intp]:
-        """Return which of some points is the best one, in each of so many possible worlds.
+    def best_guess(self, points: FloatArray, n_looks: int, first_step: FloatArray) -> FloatArray:
+        """Return the point of the best estimate, with the likeliest setting.
 
-        A world is a function that the data allow, drawn with its probability (Thompson): a
-        random function, corrected by what the data say about its error (Matheron's rule).
+        It is sought as in :meth:`winners`.
         """
-        places = np.concatenate([self._places, self._embed(points)])
-        n = len(self._places)
-        distance = _distance(places[n:], places[:n])
+        likeliest = self._settings[int(np.argmax(self._shares))]
+        best: FloatArray = self._climb(likeliest.mean(self._places), points, n_looks, first_step)[
+            0
+        ]
+        return best
+
+    def winners(
+        self,
+        points: FloatArray,
+        n_draws: int,
+        n_looks: int,
+        first_step: FloatArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Return where the best point is, in each of so many possible worlds.
+
+        A world is a function that the data allow, drawn with its probability (Thompson). From the
+        best of some points on it is uphill, with so many looks at the slope, and a first step so
+        long along each axis. Categories stay what they are.
+        """
         counts = rng.multinomial(n_draws, self._shares)
-        best = []
-        for setting, count in zip(self._settings, counts):
-            if not count:
-                continue
-            unit = np.sqrt(setting.scale)
-            function = unit * setting.random_functions(places, count, rng)
-            bias = unit * setting.random_functions(places[:n], count, rng)
-            noise = unit * np.sqrt(setting.noise) * rng.standard_normal((n, count))
-            seen = function[:n] + self._relative_bias[:, None] * bias + noise
-            error = self._values[:, None] - seen
-            level = setting.sums @ error / setting.precision
-            kernel = setting.kernel(distance / setting.length)
-            correction = _product(kernel, setting.solve(error - level))
-            best.append(np.argmax(function[n:] + correction, axis=0))
-        return np.concatenate(best)
+        worlds = (
+            setting.draw(self._places, self._values, self._relative_bias, count, rng)
+            for setting, count in zip(self._settings, counts)
+            if count
+        )
+        return np.concatenate([self._climb(w, points, n_looks, first_step) for w in worlds])
+
+    def _climb(
+        self, functions: _Functions, points: FloatArray, n_looks: int, first_step: FloatArray
+    ) -> FloatArray:
+        """Return the best point of each function."""
+        places = self._embed(points)
+        ordered = self._categories == 0
+        n_ordered = int(np.count_nonzero(ordered))
+        unit = np.broadcast_to(self._relevance, places.shape[1])[:n_ordered]
+        unit = unit / self._spread[ordered]
+        start = functions.best_of(places)
+        corners = places[start, n_ordered:]
+
+        def look(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            values, slopes = functions.at(np.concatenate([x * unit, corners], axis=1))
+            return values, slopes[:, :n_ordered] * unit
+
+        best = points[start]
+        if n_ordered:
+            best[:, ordered] = _uphill(
+                look, best[:, ordered], first_step[ordered], n_looks, bounds=(0.0, 1.0)
+            )
+        return best
 
     def _embed(self, points: FloatArray) -> FloatArray:
         """Return where points lie for the kernel: in spreads, and a corner for each category."""
@@ -276,16 +308,96 @@ class _Setting:
         variance += (1 - cross @ self.sums) ** 2 / self.precision
         return self.level + cross @ self._weights, self.scale * np.maximum(variance, 0.0)
 
-    def random_functions(
-        self, places: FloatArray, count: int, rng: np.random.Generator
-    ) -> FloatArray:
-        """Draw functions as they are before any data, as sums of waves; one in each column."""
-        waves = rng.standard_normal((places.shape[1], _N_WAVES)) / self.length
+    def mean(self, places: FloatArray) -> _Functions:
+        """Return the estimate at any place, from the places of the trials."""
+        n_columns = places.shape[1]
+        nothing = np.zeros((n_columns, 0)), np.zeros(0), np.zeros((0, 1))
+        return _Functions(self, places, nothing, self._weights[:, None])
+
+    def draw(
+        self,
+        places: FloatArray,
+        values: FloatArray,
+        relative_bias: FloatArray,
+        count: int,
+        rng: np.random.Generator,
+    ) -> _Functions:
+        """Draw functions that the data allow.
+
+        Each is a random function, corrected by what the data say about its error (Matheron's
+        rule).
+        """
+        n, n_columns = places.shape
+        waves = self._draw_waves(n_columns, count, rng)
+        seen = _sum_of(waves, places)
+        if relative_bias.any():
+            seen += relative_bias[:, None] * _sum_of(
+                self._draw_waves(n_columns, count, rng), places
+            )
+        seen += np.sqrt(self.scale * self.noise) * rng.standard_normal((n, count))
+        error = values[:, None] - seen
+        weights = self.solve(error - self.sums @ error / self.precision)
+        return _Functions(self, places, waves, weights)
+
+    def _draw_waves(self, n_columns: int, count: int, rng: np.random.Generator) -> _Waves:
+        """Draw functions as they are before any data."""
+        vectors = rng.standard_normal((n_columns, _N_WAVES)) / self.length
         if self.kernel is matern:  # whose spectrum is Student's t, that of the other is normal
-            waves /= np.sqrt(rng.chisquare(5, _N_WAVES) / 5)
+            vectors /= np.sqrt(rng.chisquare(5, _N_WAVES) / 5)
         phases = rng.uniform(0, 2 * np.pi, _N_WAVES)
-        amplitudes = np.sqrt(2 / _N_WAVES) * rng.standard_normal((_N_WAVES, count))
-        return _product(np.cos(_product(places, waves) + phases), amplitudes)
+        amplitudes = rng.standard_normal((_N_WAVES, count))
+        return vectors, phases, np.sqrt(2 * self.scale / _N_WAVES) * amplitudes
+
+
+# Functions that are sums of waves: vectors and phases, one column for each wave, and how high it
+# (row) is in each function (column).
+_Waves = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def _sum_of(waves: _Waves, places: FloatArray) -> FloatArray:
+    vectors, phases, amplitudes = waves
+    return _product(np.cos(_product(places, vectors) + phases), amplitudes)
+
+
+class _Functions:
+    """Sums of waves, and of kernels around trials. Up to a constant: only the best matters.
+
+    Args:
+        setting:
+            Where the kernel comes from.
+        places:
+            The trials.
+        waves:
+            The waves.
+        weights:
+            The weight of each trial's kernel (row) in each function (column).
+    """
+
+    def __init__(
+        self, setting: _Setting, places: FloatArray, waves: _Waves, weights: FloatArray
+    ) -> None:
+        self._setting, self._places = setting, places
+        self._waves, self._weights = waves, weights
+
+    def best_of(self, places: FloatArray) -> NDArray[np.intp]:
+        """Return which of some places is the best one, for each function."""
+        kernel = self._setting.kernel(_distance(places, self._places) / self._setting.length)
+        values = _sum_of(self._waves, places) + _product(kernel, self._weights)
+        best: NDArray[np.intp] = np.argmax(values, axis=0)
+        return best
+
+    def at(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return value and slope of each function at its own place."""
+        setting = self._setting
+        vectors, phases, amplitudes = self._waves
+        angles = _product(places, vectors) + phases
+        gaps = _distance(places, self._places) / setting.length
+        values: FloatArray = (np.cos(angles) * amplitudes.T).sum(axis=1)
+        values += (setting.kernel(gaps) * self._weights.T).sum(axis=1)
+        slopes = -_product(np.sin(angles) * amplitudes.T, vectors.T)
+        pull = _SLOPES[setting.kernel](gaps) * self._weights.T / setting.length**2
+        slopes += places * pull.sum(axis=1, keepdims=True) - _product(pull, self._places)
+        return values, slopes
 
 
 def _neighbourhood(
@@ -308,6 +420,32 @@ def _neighbourhood(
     nearest = np.argsort(gaps, kind="stable")[: max(n_neighbours, len(candidates))]
     others = nearest[np.isfinite(gaps[nearest]) & (gaps[nearest] >= 0)]
     return np.concatenate([candidates, others])
+
+
+def _uphill(
+    look: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    start: FloatArray,
+    first_step: FloatArray,
+    n_looks: int,
+    *,
+    longest: float = np.inf,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> FloatArray:
+    """Return the best places found by going uphill, one in each row.
+
+    Rprop: along each axis the step grows while the slope keeps its sign, and is halved when it
+    does not. ``look`` returns the values and the slopes.
+    """
+    here, best, highest = start, start, np.full(len(start), -np.inf)
+    step, sign = first_step, np.zeros_like(start)
+    for _ in range(n_looks):
+        value, slope = look(here)
+        best = np.where((value > highest)[:, None], here, best)
+        highest = np.maximum(value, highest)
+        step = np.minimum(np.where(np.sign(slope) == -sign, 0.5, 1.2) * step, longest)
+        sign = np.sign(slope)
+        here = np.clip(here + step * sign, *bounds)
+    return best
 
 
 def _distance(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -353,5 +491,5 @@ def _whitening(matrix: FloatArray) -> tuple[FloatArray, float]:
 
 def _product(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return a matrix product in pieces that are too small for BLAS to start its threads."""
-    rows = max(_SMALL // (a.shape[1] * b.shape[1]), 1)
+    rows = max(_SMALL // max(a.shape[1] * b.shape[1], 1), 1)
     return np.concatenate([a[i : i + rows] @ b for i in range(0, len(a), rows)])

@@ -138,7 +138,7 @@ def test_the_deeper_the_higher_and_the_pruner_ends_it_there() -> None:
     by_depth = sorted((t.user_attrs["pcts:depth"], t.user_attrs["pcts:fidelity"]) for t in late)
     assert len({z for _, z in by_depth}) >= 4
     depths, fidelities = zip(*by_depth)
-    assert np.corrcoef(depths, fidelities)[0, 1] > 0.7
+    assert np.corrcoef(depths, fidelities)[0, 1] > 0.5
 
 
 def test_a_share_of_full_fidelity() -> None:

@@ -320,7 +320,8 @@ def test_worlds_are_drawn_with_their_probability(kernel: Kernel) -> None:
     places = rng.random((2, 2))
     length, noise = 1.0, 0.3
     fitted = process(points, values, kernel=kernel, lengths=(length,), noises=(noise,))
-    won = np.mean([fitted.winners(places, 100, rng) == 0 for _ in range(40)])
+    worlds = [fitted.winners(places, 100, 0, np.zeros(2), rng) for _ in range(40)]
+    won = np.mean([(w == places[0]).all(axis=1) for w in worlds])
 
     scaled = np.concatenate([points, places]) / points.std(axis=0)
     near = kernel(np.linalg.norm(scaled[:, None] - scaled[None], axis=2) / length)
@@ -343,10 +344,47 @@ def test_winners_follow_the_data_through_noise_and_doubt_what_is_biased() -> Non
     values = -4 * ((points - 0.4) ** 2).sum(axis=1) + rng.normal(0, 0.2, 60)
     spreads = []
     for bias in (0.0, 3.0):
-        winners = places[process(points, values, bias).winners(places, 100, rng)]
+        winners = process(points, values, bias).winners(places, 100, 0, np.zeros(2), rng)
         spreads.append(float(((winners - 0.4) ** 2).sum(axis=1).mean()))
     assert spreads[0] < 0.02
     assert spreads[1] > 2 * spreads[0]
+
+
+@pytest.mark.parametrize("kernel", [matern, gaussian])
+def test_the_slope_of_a_world_is_right(kernel: Kernel) -> None:
+    rng = np.random.default_rng(0)
+    places, values = rng.normal(size=(20, 3)), rng.normal(size=20)
+    distance = np.linalg.norm(places[:, None] - places[None], axis=2)
+    setting = _Setting(kernel, 1.7, 0.1, kernel(distance / 1.7) + 0.1 * np.eye(20), values)
+    for functions in (
+        setting.draw(places, values, np.full(20, 0.2), 4, rng),
+        setting.mean(places),
+    ):
+        count = len(functions.best_of(places))
+        here = rng.normal(size=(count, 3))
+        _, slopes = functions.at(here)
+        for axis, step in enumerate(1e-5 * np.eye(3)):
+            ends = [functions.at(here + end * step)[0] for end in (-1, 1)]
+            assert slopes[:, axis] == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-4, abs=1e-6)
+
+
+def test_uphill_from_few_places_the_best_point_is_found() -> None:
+    """Also in a corner of a cube of many dimensions, where no draw would hit it."""
+    rng = np.random.default_rng(0)
+    top = np.array([0.3, 0.6, 1.0, 0.0, 1.0, 1.0])
+    slope = np.array([0.0, 0.0, 1.0, -1.0, 2.0, 1.0])
+    points = rng.random((100, 6))
+    values = points @ slope - 4 * ((points[:, :2] - top[:2]) ** 2).sum(axis=1)
+    fitted = process(points, values, categories=(0,) * 6)
+    places, step = rng.random((10, 6)), np.full(6, 0.05)
+    guess = fitted.best_guess(places, 30, step)
+    assert guess[2:].tolist() == top[2:].tolist()
+    assert guess[:2] == pytest.approx(top[:2], abs=0.05)
+    winners = fitted.winners(places, 50, 30, step, rng)
+    assert (winners[:, 2:] == top[2:]).mean() > 0.7  # some of the worlds are curved there
+    assert abs(winners[:, :2] - top[:2]).mean() < 0.1
+    assert places.min() > 0  # they were not moved
+    assert places.max() < 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 130, 257])
@@ -378,7 +416,10 @@ def test_winners_tell_categories_apart() -> None:
         axis[:, 1] = (np.floor(axis[:, 1] * 3) + 0.5) / 3
     values = -((points[:, 0] - 0.5) ** 2) + 0.3 * (points[:, 1] == 0.5)
     fitted = process(points, values + rng.normal(0, 0.1, 60), categories=(0, 3))
-    assert np.mean(places[fitted.winners(places, 50, rng)][:, 1] == 0.5) > 0.9
+    winners = fitted.winners(places, 50, 10, np.full(2, 0.1), rng)
+    assert np.mean(winners[:, 1] == 0.5) > 0.9
+    assert set(winners[:, 1]) <= set(places[:, 1])  # a category is no slope to go up
+    assert not set(winners[:, 0]) & set(places[:, 0])
 
 
 def test_the_papers_algorithm_is_a_setting() -> None:
