@@ -48,9 +48,9 @@ Every number is a median over seeds of the regret of the point that `recommend` 
 noise and at full fidelity; behind the slash that of Optuna's `best_trial`. All methods run on a
 virtual clock with the same workers, delays and noise, on the same random instance of the problem
 (of the paper's functions, a random part of their box). A whole evaluation takes a second; its
-value arrives after the delay, and all values have arrived at the end. Methods of the paper that
-know nothing of delays wait for each value, and have the same time. The lowest regret of the
-recommended point in each column is bold.
+value arrives after the delay, and all values have arrived at the end. A worker is busy until the
+value of its trial has arrived, as Optuna's workers are: so there are as many trials in flight as
+workers. The lowest regret of the recommended point in each column is bold.
 """
 
 _WIDE_HEAD = """\

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace
 import itertools
 import os
 from pathlib import Path
@@ -108,6 +109,8 @@ def execute(run: Run) -> Result:
     """Run it."""
     problem = PROBLEMS[run.problem](np.random.default_rng(run.seed))
     entry = METHODS[run.method](Task(problem, run.seed, run.evaluations))
+    # Optuna's workers tell a value before they ask again: as many trials are in flight as workers.
+    entry = replace(entry, waits=True)
     started = time.perf_counter()
     simulation = start(
         problem, entry, run.seed, parse_delay(run.delay), n_workers=run.workers, noise=run.noise

@@ -162,8 +162,8 @@ class Simulation:
         noise:
             ``"normal"`` or ``"laplace"``, with the standard deviation of the problem.
         waits:
-            Whether a worker waits for its value before it asks anew (wait and act): for methods
-            that know nothing of delays.
+            Whether a worker waits for its value before it asks anew: as Optuna's workers do, and
+            methods that know nothing of delays (wait and act).
     """
 
     def __init__(
@@ -206,10 +206,7 @@ class Simulation:
         self._storage.seconds = cost / self._n_workers
 
     def spend(self, cost: float) -> None:
-        """Ask for trials of so much cost in all, in one step each, and tell all their values.
-
-        Who waits for feedback has no more time to ask than those who do not.
-        """
+        """Ask for trials of so much cost in all, in one step each, and tell all their values."""
         if self._n_steps > 1:
             raise ValueError("What trials of several steps will cost is not known beforehand.")
         self._limit = cost
@@ -217,8 +214,7 @@ class Simulation:
             self._advance(heapq.heappop(self._events))
 
     def _ask(self) -> None:
-        is_spent = self._committed > self._limit - 1e-9
-        if is_spent or self._storage.seconds * self._n_workers > self._limit:
+        if self._committed > self._limit - 1e-9:
             return
         trial = self.study.ask(self.problem.space)
         self._plan(trial, 1, self._storage.seconds)
