@@ -123,8 +123,8 @@ class LocalSearch:
         """Return a point moved onto the faces that most of the best points lie on."""
         moved = (elite.on_face > _ON_FACE) & (rng.random(len(point)) < elite.on_face)
         continuous = np.flatnonzero(self._slots == 0)
-        if len(continuous) and moved[continuous].all():
-            moved[rng.choice(continuous)] = False  # or it would be the same corner every time
+        if len(continuous) and self._tree.holds(np.where(moved, elite.face, point).tolist()):
+            moved[rng.choice(continuous)] = False  # the same corner again
         return np.where(moved, elite.face, point)
 
     def _fit(

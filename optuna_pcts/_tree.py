@@ -365,6 +365,16 @@ class Tree:
         node = self._descend([0], point)[-1]
         return int(nodes.depth[node]), bool(nodes.final[node] and nodes.n_asked[node])
 
+    def holds(self, point: Sequence[float]) -> bool:
+        """Whether a trial was asked at just this point, but for rounding."""
+        number = int(self._nodes.first_trial[self._descend([0], point)[-1]])
+        while number >= 0:
+            gaps = np.abs(self._trials.point[:, number] - point)
+            if (gaps <= self._tolerance).all():
+                return True
+            number = int(self._trials.next[number])
+        return False
+
     # ------------------------------------------------------------------ ask
 
     def select(

@@ -245,7 +245,22 @@ def test_local_asks_reach_an_optimum_in_a_corner() -> None:
     rng = np.random.default_rng(1)
     drawn = np.array([local.draw(rng) for _ in range(100)])
     assert points.min(axis=1).max() < np.median(drawn.min(axis=1))  # nearer than any trial
-    assert len(np.unique(drawn, axis=0)) == 100  # and never the same point twice
+    assert [1.0, 1.0] in drawn.tolist()
+    local._tree.place(60, [1.0, 1.0])
+    drawn = np.array([local.draw(rng) for _ in range(100)])
+    assert len(np.unique(drawn, axis=0)) == 100  # the corner is asked once, and so is any other
+
+
+def test_a_tree_knows_at_which_points_it_was_asked() -> None:
+    space = SearchSpace({"x": FloatDistribution(1e-4, 3, log=True), "y": FloatDistribution(0, 7)})
+    tree = Tree(space, DUCBV(), [(1.0, 0.5)])
+    rng = np.random.default_rng(0)
+    positions = rng.integers(0, 3, (20, 2)) / 2  # corners and centres among them
+    for number, position in enumerate(positions.tolist()):
+        point = space.to_unit(space.from_unit(position))
+        assert point is not None
+        assert tree.holds(position) == (position in positions[:number].tolist())
+        tree.place(number, point)
 
 
 def process(
