@@ -66,7 +66,7 @@ _SETTLED_PER_DIM = 10
 _NOISY = 0.01
 _SIDE = 5.0
 # It is fitted anew when the number of trials has grown by this factor.
-_GROWTH = 33 / 32
+_GROWTH = 17 / 16
 
 
 class LocalSearch:
