@@ -183,7 +183,8 @@ def _expand(names: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[s
 
 
 def _help(names: Collection[str], groups: Collection[str]) -> str:
-    return f"some of: {', '.join(names)}; or several at once: {', '.join(groups)}"
+    text = f"some of: {', '.join(names)}; or several at once: {', '.join(groups)}"
+    return text.replace("%", "%%")  # which argparse reads as a format
 
 
 def main() -> None:

@@ -293,3 +293,8 @@ def test_the_fidelity_benchmark_prints_its_table() -> None:
     done = run_module("benchmarks.fidelity", *arguments)
     assert done.stdout.count("| PCTS, fidelity |") == 5
     assert re.search(r"PCTS, fidelity against PCTS at 12: better on \d of 5", done.stdout)
+
+
+@pytest.mark.parametrize("name", ["run", "report", "paper", "theory", "fidelity", "latency"])
+def test_each_benchmark_says_how_it_is_used(name: str) -> None:
+    assert f"{name}.py [-h]" in run_module(f"benchmarks.{name}", "--help").stdout
