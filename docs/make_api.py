@@ -1,7 +1,7 @@
 """Write the reference from the docstrings: ``python docs/make_api.py`` makes ``api.md``.
 
-It reads whatever the public modules of ``optuna_pcts`` have in their ``__all__``: with the standard
-library alone, as the docstrings are simple.
+It reads whatever the public modules of ``optuna_pcts`` have in their ``__all__``. The docstrings
+are simple, so that the standard library is enough.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ def signature(name: str, thing: Any) -> str:
         before = parameters[i - 1].kind if i else None
         if kind is parameter.KEYWORD_ONLY and before not in (kind, parameter.VAR_POSITIONAL):
             parts.append("*")
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(kind, "")
-        text = stars + parameter.name
+        text = str(parameter.replace(annotation=parameter.empty, default=parameter.empty))
         if parameter.annotation is not parameter.empty:
             text += f": {annotation(parameter.annotation)}"
         if parameter.default is not parameter.empty:

@@ -126,6 +126,7 @@ def draw(study: optuna.Study, cells: list[Cell]) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
+    from matplotlib.patches import Rectangle
     import matplotlib.pyplot as plt
 
     depths = max(cell.depth for cell in cells) + 1
@@ -148,12 +149,12 @@ def draw(study: optuna.Study, cells: list[Cell]) -> None:
         has_mean = not math.isnan(cell.mean)
         corner = (cell.lower, cell.depth)
         fill = colours(0.75 * cell.mean) if has_mean else "white"
-        below.add_patch(plt.Rectangle(corner, width, 0.94, facecolor=fill))
+        below.add_patch(Rectangle(corner, width, 0.94, facecolor=fill))
         if cell.n_asked > cell.n_told:
             hatch: dict[str, Any] = {"hatch": "///", "edgecolor": "0.45", "linewidth": 0}
-            below.add_patch(plt.Rectangle(corner, width, 0.94, fill=False, **hatch))
+            below.add_patch(Rectangle(corner, width, 0.94, fill=False, **hatch))
         frame = {"edgecolor": "C3", "linewidth": 2.2} if cell.is_next else {"edgecolor": "0.5"}
-        below.add_patch(plt.Rectangle(corner, width, 0.94, fill=False, zorder=3, **frame))
+        below.add_patch(Rectangle(corner, width, 0.94, fill=False, zorder=3, **frame))
         if width >= 0.12:
             b_min = number(cell.b_min).replace("inf", "∞")
             label = f"told {cell.n_told} of {cell.n_asked}\nmean {number(cell.mean)}\nBmin {b_min}"
