@@ -1,4 +1,4 @@
-"""The project around the package: style, types, examples, README, versions of Optuna."""
+"""The project around the package: style, types, examples, pages, versions of Optuna."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ import optuna_pcts
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+# A block of code, and a link to something that is not on the network.
+BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
-def run(*command: str | Path, timeout: float = 300, **environment: str) -> str:
-    """Run a command in the root of the project; fail the test if it fails."""
+def run(
+    *command: str | Path, timeout: float = 300, folder: Path = ROOT, **environment: str
+) -> str:
+    """Run a command, in the root of the project unless told; fail the test if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -36,8 +42,10 @@ def run(*command: str | Path, timeout: float = 300, **environment: str) -> str:
     return done.stdout
 
 
-def python(*arguments: str | Path, timeout: float = 300) -> str:
-    return run(sys.executable, *arguments, timeout=timeout)
+def python(
+    *arguments: str | Path, timeout: float = 300, folder: Path = ROOT, **environment: str
+) -> str:
+    return run(sys.executable, *arguments, timeout=timeout, folder=folder, **environment)
 
 
 def test_ruff_finds_nothing() -> None:
@@ -74,11 +82,55 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     ]
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+@pytest.mark.parametrize("block", BLOCK.findall(README))
 def test_the_code_of_the_readme_runs(block: str, tmp_path: Path) -> None:
+    """Each block on its own: people take one, and not the page."""
     script = tmp_path / "block.py"
     script.write_text(block)
-    python(script)
+    python(script, folder=tmp_path)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=str)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    text = page.read_text()
+    lines = [""] * (text.count("\n") + 1)
+    for block in BLOCK.finditer(text):
+        start = text.count("\n", 0, block.start(1))  # errors then name the line of the page
+        code = block[1].splitlines()
+        lines[start : start + len(code)] = code
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text("\n".join(lines))
+    python(script, folder=tmp_path)
+
+
+@pytest.mark.parametrize("script", ["make_api.py", "make_tree.py"])
+def test_what_is_made_by_a_script_is_up_to_date(script: str) -> None:
+    python(ROOT / "docs" / script, "--check")
+
+
+def test_the_reference_has_every_public_name() -> None:
+    headings = re.findall(r"^### (\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert set(optuna_pcts.__all__) <= set(headings)
+
+
+def test_links_lead_somewhere() -> None:
+    own = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+    n_links = 0
+    for page in own:
+        for target, anchor in LINK.findall(page.read_text()):
+            path = (page.parent / target).resolve() if target else page
+            assert path.exists(), f"{page.name} links to {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
+                anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+                assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
+            n_links += 1
+    assert n_links > 50
+
+
+def test_the_index_links_every_page() -> None:
+    linked = {target for target, _ in LINK.findall((ROOT / "docs" / "index.md").read_text())}
+    assert {page.name for page in PAGES} - {"index.md"} <= linked
 
 
 def test_the_quickstart_finds_the_optimum_and_keeps_the_study(tmp_path: Path) -> None:
@@ -110,7 +162,16 @@ def test_the_oldest_optuna_that_is_supported(tmp_path: Path) -> None:
     except AssertionError as error:
         pytest.skip(f"optuna 4.8 could not be installed: {str(error)[-200:]}")
     # They need more.
-    left_out = ("project", "workers", "postgres", "baselines", "benchmarks", "paper", "theory")
+    left_out = (
+        "project",
+        "optunahub",
+        "workers",
+        "postgres",
+        "baselines",
+        "benchmarks",
+        "paper",
+        "theory",
+    )
     tests = [
         path
         for path in sorted((ROOT / "tests").glob("test_*.py"))
