@@ -1,7 +1,7 @@
 """Write the reference from the docstrings: ``python docs/make_api.py`` makes ``api.md``.
 
-It reads whatever the public modules of ``optuna_pcts`` have in their ``__all__``. The docstrings
-are simple, so that the standard library is enough.
+It reads whatever is public in the public modules of ``optuna_pcts``. The docstrings are simple, so
+that the standard library is enough.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GROUPS = {
     "Policies": ["DUCBV", "DUCB1Sigma", "DUCB1", "Policy", "NodeStatistics"],
     "How smooth the objective is": ["UnknownSmoothness", "Smoothness", "SmoothnessModel"],
     "How far trials are evaluated": ["PCTSPruner", "fidelity", "DepthFidelity", "LinearBias"],
-    "The answer": ["recommend", "Recommendation"],
+    "The answer": ["recommend", "Recommendation", "report", "Report"],
     "How late feedback is": ["delays", "Delay"],
     "What trials cost": ["CostBudget", "trial_cost", "fit_cost", "CostFit", "CostModel"],
 }
@@ -46,12 +46,25 @@ def modules() -> list[ModuleType]:
     for info in pkgutil.walk_packages(optuna_pcts.__path__, "optuna_pcts."):
         if not any(part.startswith("_") for part in info.name.split(".")):
             found.append(importlib.import_module(info.name))
-    return [module for module in found if hasattr(module, "__all__")]
+    return found
+
+
+def public(module: ModuleType) -> list[str]:
+    """Return the names that a module offers: its ``__all__``, or what it defines itself."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [
+        name
+        for name, thing in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isclass(thing) or inspect.isfunction(thing))
+        and thing.__module__ == module.__name__
+    ]
 
 
 def grouped(module: ModuleType) -> dict[str, list[str]]:
     """Return the names of a module by the heading they stand under."""
-    names = list(module.__all__)
+    names = public(module)
     if module is not optuna_pcts:
         return {f"`{module.__name__}`": names}
     groups = {title: [n for n in group if n in names] for title, group in GROUPS.items()}
@@ -63,9 +76,23 @@ def grouped(module: ModuleType) -> dict[str, list[str]]:
     return {title: group for title, group in groups.items() if group}
 
 
-def anchor(title: str) -> str:
-    """Return the anchor that code hosts give a heading."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+class Anchors:
+    """The anchors that code hosts give to headings: the second of two equal ones has a number."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, str] = {}
+
+    def add(self, heading: str) -> None:
+        plain = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        n_before = sum(re.sub(r"-\d+$", "", other) == plain for other in self._of.values())
+        self._of[heading] = f"{plain}-{n_before}" if n_before else plain
+
+    def link(self, name: str, heading: str) -> str:
+        """Return a link to a heading, or only the name if there is none."""
+        return f"[`{name}`](#{self._of[heading]})" if heading in self._of else f"`{name}`"
+
+
+ANCHORS = Anchors()
 
 
 # ---------------------------------------------------------------------- signatures
@@ -118,9 +145,7 @@ def inline(text: str) -> str:
 
     def reference(match: re.Match[str]) -> str:
         target = match[1].lstrip("~")
-        if target.split(".")[0] in optuna_pcts.__all__:
-            return f"[`{target}`](#{anchor(target.split('.')[0])})"
-        return f"`{target}`"
+        return ANCHORS.link(target, target.split(".")[0])
 
     text = re.sub(r":\w+:`([^`]+)`", reference, text)
     return re.sub(r"``([^`]+)``", r"`\1`", text)
@@ -207,7 +232,7 @@ def describe(title: str, name: str, thing: Any, shown: dict[Any, str]) -> list[s
     for method in members(thing) if inspect.isclass(thing) else ():
         member = inspect.getattr_static(thing, method)
         if member in shown:
-            out.append(f"`.{method}`: see [`{shown[member]}`](#{anchor(shown[member])}).")
+            out.append(f"`.{method}`: see {ANCHORS.link(shown[member], shown[member])}.")
             continue
         shown[member] = title
         is_property = isinstance(member, property)
@@ -217,24 +242,24 @@ def describe(title: str, name: str, thing: Any, shown: dict[Any, str]) -> list[s
 
 
 def page(_: str = "") -> str:
+    found = [(module, *group) for module in modules() for group in grouped(module).items()]
+    titles: dict[tuple[ModuleType, str], str] = {}
+    for module, group, names in found:
+        prefix = module.__name__.removeprefix("optuna_pcts").removeprefix(".")
+        titles |= {(module, name): f"{prefix}.{name}".lstrip(".") for name in names}
+        for heading in (group, *(titles[module, name] for name in names)):
+            ANCHORS.add(heading)
     contents: list[str] = []
     body: list[str] = []
     shown: dict[Any, str] = {}
-    for module in modules():
-        prefix = module.__name__.removeprefix("optuna_pcts").removeprefix(".")
-        for group, names in grouped(module).items():
-            titles = {name: f"{prefix}.{name}".lstrip(".") for name in names}
-            links = ", ".join(f"[`{name}`](#{anchor(title)})" for name, title in titles.items())
-            contents.append(f"- {group}: {links}")
-            body.append(f"## {group}")
-            if prefix:
-                body.append(markdown(inspect.getdoc(module) or ""))
-            for name, title in titles.items():
-                body += describe(title, name, getattr(module, name), shown)
-    anchors = [anchor(part.lstrip("# ")) for part in body if part.startswith("#")]
-    twice = sorted({name for name in anchors if anchors.count(name) > 1})
-    if twice:
-        raise SystemExit(f"Two headings of the reference have the same anchor: {twice}")
+    for module, group, names in found:
+        links = [ANCHORS.link(name, titles[module, name]) for name in names]
+        contents.append(f"- {group}: {', '.join(links)}")
+        body.append(f"## {group}")
+        if module is not optuna_pcts:
+            body.append(markdown(inspect.getdoc(module) or ""))
+        for name in names:
+            body += describe(titles[module, name], name, getattr(module, name), shown)
     return HEADER + "\n".join(contents) + "\n\n" + "\n\n".join(body) + "\n"
 
 
