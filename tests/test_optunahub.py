@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 import re
 import shutil
-import subprocess
-import sys
 
+from helpers import python
 from helpers import ROOT
+from helpers import run
 import pytest
 
 import optuna_pcts
@@ -58,25 +57,11 @@ print(json.dumps([pcts.__name__, pcts.__all__, pcts.recommend(study).params]))
 """
 
 
-def run(*command: object, folder: Path = ROOT, **environment: str) -> str:
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        env={**os.environ, "GIT_PYTHON_REFRESH": "quiet", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("registry")
     for _ in range(2):  # the second time in place of the first
-        run(sys.executable, HUB / "make_package.py", folder)
+        python(HUB / "make_package.py", folder)
     return folder / "package" / "samplers" / "pcts"
 
 
@@ -110,7 +95,7 @@ def test_it_passes_the_checks_of_the_registry(package: Path, tmp_path: Path) -> 
     config = tmp_path / "ruff.toml"
     config.write_text(RUFF)
     for check in (["check"], ["format", "--check"]):
-        run(sys.executable, "-m", "ruff", *check, "--no-cache", "--config", config, package)
+        python("-m", "ruff", *check, "--no-cache", "--config", config, package)
 
 
 def test_it_holds_the_modules_it_needs_and_no_other_way_to_us(package: Path) -> None:
@@ -122,7 +107,7 @@ def test_it_holds_the_modules_it_needs_and_no_other_way_to_us(package: Path) -> 
 
 
 def test_it_is_loaded_and_finds_the_optimum_on_its_own(package: Path) -> None:
-    out = run(sys.executable, "-W", "error::ImportWarning", "-c", LOAD, package.parents[1])
+    out = python("-c", LOAD, package.parents[1], GIT_PYTHON_REFRESH="quiet")  # needs no git
     name, names, params = json.loads(out.splitlines()[-1])
     assert name == "optunahub_registry.package.samplers.pcts"
     assert set(names) == set(optuna_pcts.__all__)
@@ -151,6 +136,6 @@ def test_its_example_and_its_page_run_as_they_stand(package: Path, tmp_path: Pat
     script = tmp_path / "page.py"
     script.write_text(block[1])
     for path in (script, package / "example.py"):
-        out = run(sys.executable, path, folder=tmp_path, **environment)
+        out = python(path, folder=tmp_path, **environment)
         found = re.findall(r"'x': (-?[\d.e-]+), 'y': (-?[\d.e-]+)\}", out)
         assert max(abs(float(x)) for x in found[-1]) < 1

@@ -8,10 +8,12 @@ import os
 from pathlib import Path
 import re
 import shlex
-import subprocess
 import sys
 import venv
 
+from helpers import python
+from helpers import ROOT
+from helpers import run
 import optuna
 from packaging.version import Version
 import pytest
@@ -19,35 +21,11 @@ import pytest
 import optuna_pcts
 
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 # A block of code, and a link to something that is not on the network.
 BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
-
-
-def run(
-    *command: str | Path, timeout: float = 300, folder: Path = ROOT, **environment: str
-) -> str:
-    """Run a command, in the root of the project unless told; fail the test if it fails."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def python(
-    *arguments: str | Path, timeout: float = 300, folder: Path = ROOT, **environment: str
-) -> str:
-    return run(sys.executable, *arguments, timeout=timeout, folder=folder, **environment)
 
 
 def test_ruff_finds_nothing() -> None:
@@ -125,6 +103,16 @@ def test_the_reference_has_every_public_name() -> None:
     assert set(optuna_pcts.__all__) <= set(headings)
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that code hosts give to the headings of a page."""
+    found: list[str] = []
+    for heading in re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        n_before = found.count(plain)
+        found += [plain, f"{plain}-{n_before}"] if n_before else [plain]
+    return set(found)
+
+
 def test_links_lead_somewhere() -> None:
     own = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
     n_links = 0
@@ -135,9 +123,7 @@ def test_links_lead_somewhere() -> None:
                 continue  # not written yet
             assert path.exists(), f"{page.name} links to {target}"
             if anchor:
-                headings = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
-                anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
-                assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
+                assert anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
             n_links += 1
     assert n_links > 50
 
