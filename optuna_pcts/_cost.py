@@ -429,12 +429,10 @@ def trial_cost(trial: FrozenTrial) -> float | None:
 
 
 def declared_cost(trial: FrozenTrial) -> float | None:
-    match trial.user_attrs.get(COST_KEY):
-        case bool():
-            return None
-        case int() | float() as cost if 0 <= cost < math.inf:
-            return float(cost)
-    return None
+    cost = trial.user_attrs.get(COST_KEY)
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:
+        return None
+    return float(cost)
 
 
 def level_of_trial(trial: FrozenTrial) -> int | None:

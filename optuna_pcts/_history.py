@@ -526,20 +526,17 @@ def recorded_cell(trial: FrozenTrial) -> Cell | None:
     attribute = trial.system_attrs.get(CELL_KEY)
     if attribute is None:
         return None
-    match attribute:
-        case {"depth": int(depth), "point": dict(point)} if (
-            depth >= 0
-            and not isinstance(depth, bool)
+    if isinstance(attribute, dict):
+        depth, point = attribute.get("depth"), attribute.get("point")
+        fidelity, resource = attribute.get("fidelity", 1.0), attribute.get("max_resource")
+        if (
+            (isinstance(depth, int) and not isinstance(depth, bool) and depth >= 0)
+            and isinstance(point, dict)
             and all(isinstance(x, float) and 0 <= x <= 1 for x in point.values())
+            and (isinstance(fidelity, (int, float)) and 0 <= fidelity <= 1)
+            and (resource is None or (isinstance(resource, int) and resource > 0))
         ):
-            fidelity = attribute.get("fidelity", 1.0)
-            resource = attribute.get("max_resource")
-            if (
-                isinstance(fidelity, (int, float))
-                and 0 <= fidelity <= 1
-                and (resource is None or (isinstance(resource, int) and resource > 0))
-            ):
-                return Cell(depth, point, float(fidelity), resource)
+            return Cell(depth, point, float(fidelity), resource)
     _logger.warning(
         f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored."
     )

@@ -40,6 +40,26 @@ def start(folder: Path, *command: object) -> subprocess.Popen[str]:
     )
 
 
+def run(*command: object, folder: Path = ROOT, timeout: float = 300, **environment: str) -> str:
+    """Run a command to its end and return what it says; fail the test if it fails."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def python(*arguments: object, folder: Path = ROOT, **environment: str) -> str:
+    """Run Python, as :func:`run` does."""
+    return run(sys.executable, *arguments, folder=folder, timeout=300, **environment)
+
+
 def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a module of the project to its end; fail the test if it fails."""
     done = subprocess.run(

@@ -1,15 +1,19 @@
-"""The project around the package: style, types, examples, README, versions of Optuna."""
+"""The project around the package: style, types, examples, pages, versions of Optuna."""
 
 from __future__ import annotations
 
 import ast
+from importlib.util import find_spec
 import os
 from pathlib import Path
 import re
-import subprocess
+import shlex
 import sys
 import venv
 
+from helpers import python
+from helpers import ROOT
+from helpers import run
 import optuna
 from packaging.version import Version
 import pytest
@@ -17,27 +21,11 @@ import pytest
 import optuna_pcts
 
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-
-
-def run(*command: str | Path, timeout: float = 300, **environment: str) -> str:
-    """Run a command in the root of the project; fail the test if it fails."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def python(*arguments: str | Path, timeout: float = 300) -> str:
-    return run(sys.executable, *arguments, timeout=timeout)
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+# A block of code, and a link to something that is not on the network.
+BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 def test_ruff_finds_nothing() -> None:
@@ -74,11 +62,75 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     ]
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+@pytest.mark.parametrize("block", BLOCK.findall(README))
 def test_the_code_of_the_readme_runs(block: str, tmp_path: Path) -> None:
+    """Each block on its own: people take one, and not the page."""
     script = tmp_path / "block.py"
     script.write_text(block)
-    python(script)
+    python(script, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.stem
+)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    """And then its commands, in the folder where its code has left what it made."""
+    text = page.read_text()
+    for name in set(re.findall(r"^from (optuna_pcts\.\w+)", text, flags=re.MULTILINE)):
+        if find_spec(name) is None:
+            pytest.skip(f"there is no {name}")
+    lines = [""] * text.count("\n")
+    for block in BLOCK.finditer(text):
+        start = text.count("\n", 0, block.start(1))  # errors then name the line of the page
+        code = block[1].splitlines()
+        lines[start : start + len(code)] = code
+    for command in re.findall(r"^optuna-pcts (.*)$", text, flags=re.MULTILINE):
+        lines.append(
+            f"assert __import__('optuna_pcts._cli')._cli.main({shlex.split(command)}) == 0"
+        )
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text("\n".join(lines))
+    python(script, folder=tmp_path)
+
+
+@pytest.mark.parametrize("script", ["make_api.py", "make_tree.py"])
+def test_what_is_made_by_a_script_is_up_to_date(script: str) -> None:
+    python(ROOT / "docs" / script, "--check")
+
+
+def test_the_reference_has_every_public_name() -> None:
+    headings = re.findall(r"^### (\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert set(optuna_pcts.__all__) <= set(headings)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that code hosts give to the headings of a page."""
+    found: list[str] = []
+    for heading in re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        n_before = found.count(plain)
+        found += [plain, f"{plain}-{n_before}"] if n_before else [plain]
+    return set(found)
+
+
+def test_links_lead_somewhere() -> None:
+    own = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+    n_links = 0
+    for page in own:
+        for target, anchor in LINK.findall(page.read_text()):
+            path = (page.parent / target).resolve() if target else page
+            if path.name == "scale-out.md" and not path.exists():
+                continue  # not written yet
+            assert path.exists(), f"{page.name} links to {target}"
+            if anchor:
+                assert anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
+            n_links += 1
+    assert n_links > 50
+
+
+def test_the_index_links_every_page() -> None:
+    linked = {target for target, _ in LINK.findall((ROOT / "docs" / "index.md").read_text())}
+    assert {page.name for page in PAGES} - {"index.md"} <= linked
 
 
 def test_the_quickstart_finds_the_optimum_and_keeps_the_study(tmp_path: Path) -> None:

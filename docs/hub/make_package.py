@@ -1,0 +1,75 @@
+"""Make the package for OptunaHub: ``python docs/hub/make_package.py [FOLDER]``.
+
+It writes ``FOLDER/package/samplers/pcts``, the layout of the registry. Give it a clone of the
+registry as FOLDER, and the result can be committed there and submitted.
+
+The package holds copies of the modules, with relative imports, and does not depend on
+``optuna-pcts``: what is loaded from OptunaHub is expected to work with nothing else installed.
+Only the modules that the public names need are copied. The copies are not kept in this repository,
+as they would be one more version of each module to look at and to keep right; the tests make the
+package anew, load it and run its example.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+import re
+import shutil
+
+import optuna_pcts
+
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+NAME = "package/samplers/pcts"
+
+_IMPORT = re.compile(r"^from optuna_pcts\.(\w+) import ", flags=re.MULTILINE)
+
+
+def needed(source: Path) -> list[Path]:
+    """Return the modules that the package itself imports, directly or not, and itself."""
+    found: list[Path] = []
+    left = ["__init__"]
+    while left:
+        path = source / f"{left.pop()}.py"
+        if path not in found:
+            found.append(path)
+            left += _IMPORT.findall(path.read_text(encoding="utf-8"))
+    return sorted(found)
+
+
+def make(folder: Path) -> Path:
+    """Write the package below a folder, in place of an earlier one, and return where it is."""
+    target = folder / NAME
+    if target.exists():
+        shutil.rmtree(target)
+    (target / "images").mkdir(parents=True)
+    for path in needed(ROOT / "optuna_pcts"):
+        text = _IMPORT.sub(r"from .\1 import ", path.read_text(encoding="utf-8"))
+        (target / path.name).write_text(text, encoding="utf-8")
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    readme = readme.replace("{version}", optuna_pcts.__version__)
+    (target / "README.md").write_text(readme, encoding="utf-8")
+    shutil.copyfile(HERE / "example.py", target / "example.py")
+    shutil.copyfile(ROOT / "LICENSE", target / "LICENSE")
+    # The first picture of the page is its thumbnail.
+    picture = ROOT / "docs" / "pictures" / "tree.png"
+    shutil.copyfile(picture, target / "images" / "thumbnail.png")
+    return target
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=ROOT / "build" / "optunahub",
+        help="where to write package/samplers/pcts (build/optunahub)",
+    )
+    print(make(parser.parse_args().folder))
+
+
+if __name__ == "__main__":
+    main()
