@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import copy
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,13 @@ _SIDE = 5.0
 _GROWTH = 17 / 16
 
 
+class Drawn(NamedTuple):
+    """A point to ask."""
+
+    point: list[float]  # of the cube
+    at_guess: bool  # where the answer would be if it were given now
+
+
 class LocalSearch:
     """Draws points around the best trials of a tree.
 
@@ -91,8 +99,15 @@ class LocalSearch:
         self._guess: Elite | None = None
         self._seeks_sides = False
 
-    def draw(self, rng: np.random.Generator) -> list[float] | None:
-        """Return a point of the cube, or None while there are too few trials to go by."""
+    def draw(self, rng: np.random.Generator, off_corners: bool = False) -> Drawn | None:
+        """Return a point of the cube, or None while there are too few trials to go by.
+
+        Args:
+            rng:
+                A generator.
+            off_corners:
+                Whether to keep off the corners of the cube, which are not asked twice.
+        """
         reference = self._tree.reference(self._checkpoint)
         # Which values are the best also depends on what their fidelities are worth.
         fitted_to = (reference, self._tree.learned_from())
@@ -110,21 +125,22 @@ class LocalSearch:
         elite = self._guess if at_guess else self._elite
         point, donor = elite.draw(rng, _SIDE if at_side else _AT_GUESS if at_guess else 1.0)
         if not at_side:
-            point = self._on_faces(point, elite, rng)
+            point = self._on_faces(point, elite, rng, off_corners or not at_guess)
         unordered = self._categories > 0
         if unordered.any():
             chance = _MUTATIONS / np.count_nonzero(unordered)
             mutant = rng.random(len(point)) < min(chance, _MUTATIONS / 2)
             point = np.where(unordered, np.where(mutant, rng.random(len(point)), donor), point)
-        drawn: list[float] = point.tolist()
-        return drawn
+        return Drawn(point.tolist(), at_guess)
 
-    def _on_faces(self, point: FloatArray, elite: Elite, rng: np.random.Generator) -> FloatArray:
+    def _on_faces(
+        self, point: FloatArray, elite: Elite, rng: np.random.Generator, off_corners: bool
+    ) -> FloatArray:
         """Return a point moved onto the faces that most of the best points lie on."""
         moved = (elite.on_face > _ON_FACE) & (rng.random(len(point)) < elite.on_face)
         continuous = np.flatnonzero(self._slots == 0)
-        if len(continuous) and self._tree.holds(np.where(moved, elite.face, point).tolist()):
-            moved[rng.choice(continuous)] = False  # the same corner again
+        if off_corners and len(continuous) and moved[continuous].all():
+            moved[rng.choice(continuous)] = False
         return np.where(moved, elite.face, point)
 
     def _fit(
@@ -231,7 +247,7 @@ class Elite:
         """Draw a point of the cube, so many times as far away, and one of the best points."""
         point = self._mean + width * (self._factor @ rng.standard_normal(len(self._mean)))
         # Reflected at the faces of the cube: clipped, many points would be the same corner.
-        point = np.clip(1 - np.abs(1 - np.abs(point)), 0.0, 1.0)
+        point = 1 - np.abs(1 - point % 2)
         return point, self._points[rng.choice(len(self._points), p=self._weights)]
 
     def cloud(

@@ -224,7 +224,7 @@ class PCTSSampler(BaseSampler):
                 retried = recorded_cell(trial)
                 z = 1.0 if retried is None else retried.fidelity
             else:
-                z = 1.0 if is_full else search.fidelity(cell.depth)
+                z = 1.0 if is_full else cell.fidelity
         record(study, trial, self._with_fidelity(cell, z, study.pruner))
         return params
 
@@ -491,10 +491,6 @@ class _Search:
         elif status is Status.GONE:
             tree.remove(number)
 
-    def fidelity(self, depth: int) -> float:
-        """Return the fidelity at which a cell is evaluated."""
-        return self._tree.fidelity(depth)
-
     def knows(self, number: int) -> bool:
         """Whether the whole point of a trial is known."""
         return self._tree.knows_point(number)
@@ -524,15 +520,20 @@ class _Search:
         """
         space, tree = self.space, self._tree
         tree.remove(number)  # in case it was asked before
-        is_taken = True
-        if rng.random() < local_share and not fixed:
-            drawn = self._local.draw(rng)
-            if drawn is not None:
-                params = space.from_unit(drawn)
-                point = space.to_unit(params)
-                assert point is not None, "a value of the space lies in it"
-                depth, is_taken = tree.locate(point)
+        is_taken, at_guess = True, False
+        is_local = rng.random() < local_share and not fixed
+        for off_corners in (False, True) if is_local else ():
+            drawn = self._local.draw(rng, off_corners)
+            if drawn is None:
+                break
+            params, at_guess = space.from_unit(drawn.point), drawn.at_guess
+            point = space.to_unit(params)
+            assert point is not None, "a value of the space lies in it"
+            depth, is_taken = tree.locate(point)
+            if not is_taken:
+                break
         if is_taken:
+            at_guess = False
             leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
             if fixed and not leaf.is_empty:
                 spread = 1.0  # its centre has been asked
@@ -543,7 +544,9 @@ class _Search:
         if point is None:  # somebody fixed a parameter at a value outside of its range
             return params, None
         tree.place(number, point, depth)
-        return params, Cell(depth, dict(zip(space.names, point)))
+        # Where the answer may be, nothing is left half done.
+        fidelity = 1.0 if at_guess else tree.fidelity(depth)
+        return params, Cell(depth, dict(zip(space.names, point)), fidelity)
 
 
 def _point_in(

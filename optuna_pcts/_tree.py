@@ -358,22 +358,17 @@ class Tree:
     def locate(self, point: Sequence[float]) -> tuple[int, bool]:
         """Return the depth of the deepest cell that contains a point, and whether it is taken.
 
-        A cell of one single value is taken if it holds a trial: the same value again would be
-        a replicate.
+        It is if a trial was asked there, or in a cell of one single value: the same again would
+        be a replicate.
         """
-        nodes = self._nodes
+        nodes, trials = self._nodes, self._trials
         node = self._descend([0], point)[-1]
-        return int(nodes.depth[node]), bool(nodes.final[node] and nodes.n_asked[node])
-
-    def holds(self, point: Sequence[float]) -> bool:
-        """Whether a trial was asked at just this point, but for rounding."""
-        number = int(self._nodes.first_trial[self._descend([0], point)[-1]])
-        while number >= 0:
-            gaps = np.abs(self._trials.point[:, number] - point)
-            if (gaps <= self._tolerance).all():
-                return True
-            number = int(self._trials.next[number])
-        return False
+        is_taken = bool(nodes.final[node] and nodes.n_asked[node])
+        number = int(nodes.first_trial[node])
+        while number >= 0 and not is_taken:
+            is_taken = bool((np.abs(trials.point[:, number] - point) <= self._tolerance).all())
+            number = int(trials.next[number])
+        return int(nodes.depth[node]), is_taken
 
     # ------------------------------------------------------------------ ask
 

@@ -170,6 +170,8 @@ def test_the_elite_follows_the_best_points() -> None:
     # It is long and thin, along the valley.
     assert np.corrcoef(drawn.T)[0, 1] > 0.8
     assert elite.draw(rng)[1].tolist() in best.tolist()
+    far = np.array([elite.draw(rng, 30.0)[0] for _ in range(500)])
+    assert ((far > 0) & (far < 1)).all()  # reflected, however far
 
 
 def test_the_elite_keeps_neighbouring_values_within_reach() -> None:
@@ -192,15 +194,21 @@ def local_search(values: Sequence[float]) -> tuple[LocalSearch, FloatArray]:
     return LocalSearch(tree, space.categories, space.slots), points
 
 
+def draw(local: LocalSearch, rng: np.random.Generator, off_corners: bool = False) -> list[float]:
+    drawn = local.draw(rng, off_corners)
+    assert drawn is not None
+    return drawn.point
+
+
 @pytest.mark.parametrize(
     "values", [[np.nan] * 10, [1.0] * 40, [np.inf] * 20, [1e308, -1e308] * 9, [np.nan, 1.0] * 9]
 )
 def test_local_asks_of_strange_values(values: list[float]) -> None:
     local, _ = local_search(values)
     for seed in range(20):
-        point = local.draw(np.random.default_rng(seed))
-        assert point is not None
-        assert all(0 <= x <= 1 for x in point)
+        drawn = local.draw(np.random.default_rng(seed))
+        assert drawn is not None
+        assert all(0 <= x <= 1 for x in drawn.point)
 
 
 def test_local_asks_are_around_the_best_and_not_around_the_luckiest() -> None:
@@ -215,7 +223,7 @@ def test_local_asks_are_around_the_best_and_not_around_the_luckiest() -> None:
         lucky = Elite(points[np.argsort(-values)[:20]], slots=np.zeros(2))
         for _ in range(200):
             for regrets, drawn in (
-                (by_neighbours, local.draw(rng)),
+                (by_neighbours, draw(local, rng)),
                 (by_luck, lucky.draw(rng)[0]),
             ):
                 regrets.append(4 * float(((np.array(drawn) - 0.4) ** 2).sum()))
@@ -233,7 +241,7 @@ def test_every_other_local_ask_is_at_a_side_once_there_is_only_noise_to_see(
     points = np.random.default_rng(0).random((n_trials, 2))
     values = -4 * ((points - 0.5) ** 2).sum(axis=1) + rng.normal(0, noise, n_trials)
     local, _ = local_search(values.tolist())
-    drawn = np.array([local.draw(rng) for _ in range(400)])
+    drawn = np.array([draw(local, rng) for _ in range(400)])
     distance = np.sort(np.linalg.norm(drawn - np.median(drawn, axis=0), axis=1))
     # Every other point is near the middle: without sides the ratio of these quantiles is about 5.
     assert (distance[360] / distance[100] > 8) == has_sides
@@ -243,24 +251,12 @@ def test_local_asks_reach_an_optimum_in_a_corner() -> None:
     points = np.random.default_rng(0).random((60, 2))
     local, _ = local_search(points.sum(axis=1).tolist())
     rng = np.random.default_rng(1)
-    drawn = np.array([local.draw(rng) for _ in range(100)])
+    drawn = np.array([draw(local, rng) for _ in range(100)])
     assert points.min(axis=1).max() < np.median(drawn.min(axis=1))  # nearer than any trial
     assert [1.0, 1.0] in drawn.tolist()
-    local._tree.place(60, [1.0, 1.0])
-    drawn = np.array([local.draw(rng) for _ in range(100)])
-    assert len(np.unique(drawn, axis=0)) == 100  # the corner is asked once, and so is any other
-
-
-def test_a_tree_knows_at_which_points_it_was_asked() -> None:
-    space = SearchSpace({"x": FloatDistribution(1e-4, 3, log=True), "y": FloatDistribution(0, 7)})
-    tree = Tree(space, DUCBV(), [(1.0, 0.5)])
-    rng = np.random.default_rng(0)
-    positions = rng.integers(0, 3, (20, 2)) / 2  # corners and centres among them
-    for number, position in enumerate(positions.tolist()):
-        point = space.to_unit(space.from_unit(position))
-        assert point is not None
-        assert tree.holds(position) == (position in positions[:number].tolist())
-        tree.place(number, point)
+    drawn = np.array([draw(local, rng, off_corners=True) for _ in range(100)])
+    assert points.min(axis=1).max() < np.median(drawn.min(axis=1))
+    assert len(np.unique(drawn, axis=0)) == 100  # and never the same point twice
 
 
 def process(

@@ -443,3 +443,14 @@ def test_every_ask_finds_a_cell_of_its_own(case: tuple[int, list[Event]], seed: 
     assert all(a <= x <= b for a, x, b in zip(leaf.lower, point, leaf.upper))
     n_asked = cells(tree)[tuple(leaf.lower), tuple(leaf.upper)][0]
     assert n_asked == 0 or space.split(leaf.lower, leaf.upper) is None
+
+
+def test_a_tree_knows_at_which_points_it_was_asked() -> None:
+    space = SearchSpace({"x": FloatDistribution(1e-4, 3, log=True), "y": FloatDistribution(0, 7)})
+    tree = Tree(space, DUCBV(), [(1.0, 0.5)])
+    positions = (np.random.default_rng(0).integers(0, 3, (20, 2)) / 2).tolist()
+    for number, position in enumerate(positions):  # corners, and centres of cells
+        point = space.to_unit(space.from_unit(position))
+        assert point is not None
+        assert tree.locate(point)[1] == (position in positions[:number])
+        tree.place(number, point)
