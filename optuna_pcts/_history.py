@@ -35,6 +35,7 @@ import enum
 from functools import partial
 import math
 from operator import attrgetter
+import time
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has sized its
 # User attributes: what people want to see in the dashboard.
 DEPTH_KEY = "pcts:depth"
 FIDELITY_KEY = "pcts:fidelity"
+DELAY_KEY = "pcts:delay"  # seconds from its start to its feedback
 # Written by Optuna's own retry callback.
 _RETRY_KEY = "retry_history"
 
@@ -65,6 +67,9 @@ _STALE_FACTOR = 10
 _STALE_AT_LEAST = 60.0
 # ... and not before so many have ended: the first may have been much faster than the rest.
 _STALE_NEEDS = 5
+
+# A trial that seems to have taken longer has a start from another clock: a simulation's, say.
+_MAX_DELAY = 366 * 24 * 3600.0
 
 # So many of the newest trials must agree on a range that went back and forth.
 _N_AGREEING = 10
@@ -519,6 +524,18 @@ def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: f
     if SIZED_KEY not in trial.system_attrs:
         storage.set_trial_system_attr(trial._trial_id, SIZED_KEY, True)
         storage.set_trial_user_attr(trial._trial_id, FIDELITY_KEY, fidelity)
+
+
+def record_delay(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Store with a trial that is about to end how many seconds its feedback took.
+
+    For people to see: what is computed goes by the time stamps (:func:`delays`). Optuna refuses
+    to write to a finished trial, so the last moment is just before.
+    """
+    if trial.datetime_start is not None:
+        seconds = time.time() - clock(trial.datetime_start)
+        if 0 <= seconds <= _MAX_DELAY:
+            study._storage.set_trial_user_attr(trial._trial_id, DELAY_KEY, round(seconds, 3))
 
 
 def recorded_cell(trial: FrozenTrial) -> Cell | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import dataclass
 from dataclasses import replace
+from datetime import datetime
 import os
 import secrets
 import threading
@@ -32,6 +34,7 @@ from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import record
+from optuna_pcts._history import record_delay
 from optuna_pcts._history import recorded_cell
 from optuna_pcts._history import Status
 from optuna_pcts._local import LocalSearch
@@ -181,6 +184,38 @@ class PCTSSampler(BaseSampler):
         """
         self._is_finishing = finishing
 
+    def read(self, study: optuna.Study) -> StudyTree:
+        """Build the tree of a study as it is now, with the settings of this sampler.
+
+        The tree is new, and nobody searches with it.
+
+        Args:
+            study:
+                Any study with one objective, by whatever sampler.
+
+        Raises:
+            ValueError:
+                If the study has several objectives, or no trial that shows a parameter.
+        """
+        self._raise_error_if_multi_objective(study)
+        history = History(study, self._stale_after)
+        history.update(datetime.now())
+        distributions = self._search_space or history.space.distributions()
+        distributions = {n: d for n, d in distributions.items() if not d.single()}
+        if not distributions:
+            raise ValueError(
+                f"The study `{study.study_name}` has no tree yet: none of its trials shows a "
+                "parameter that all of them have in common."
+            )
+        search = self._new_search(distributions, history)
+        in_flight, unfinished = history.running, history.unfinished
+        return StudyTree(
+            space=search.space,
+            tree=search._tree,
+            in_flight=tuple(sorted(in_flight)),
+            stale=tuple(sorted(set(unfinished) - set(in_flight))),
+        )
+
     # ------------------------------------------------------------------ Optuna's hooks
 
     def infer_relative_search_space(
@@ -264,6 +299,7 @@ class PCTSSampler(BaseSampler):
     ) -> None:
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
+        record_delay(study, trial)
         for name, expected in (self._search_space or {}).items():
             actual = trial.distributions.get(name, expected)
             if actual != expected:
@@ -336,6 +372,17 @@ class PCTSSampler(BaseSampler):
             if search.distributions == distributions:
                 self._searches.append(self._searches.pop(i))  # the last one is dropped last
                 return search
+        search = self._new_search(distributions, history, without=trial.number)
+        self._searches = [*self._searches[1 - _MAX_SEARCHES :], search]
+        return search
+
+    def _new_search(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        history: History,
+        without: int | None = None,
+    ) -> _Search:
+        """Build the search over a space from all trials, but for one that is about to be asked."""
         self._check_split_order(history)
         space = SearchSpace(
             distributions, branching=self._branching, split_order=self._split_order
@@ -345,9 +392,8 @@ class PCTSSampler(BaseSampler):
         tree = Tree(space, self._policy, instances, self._prior_std, bias)
         search = _Search(distributions, space, tree, checked_names(self._split_order))
         for feedback in history.replay():
-            if feedback.number != trial.number:
+            if feedback.number != without:
                 search.fold(feedback)
-        self._searches = [*self._searches[1 - _MAX_SEARCHES :], search]
         return search
 
     # ------------------------------------------------------------------ points
@@ -450,6 +496,40 @@ class PCTSSampler(BaseSampler):
                 fallback_reason="the parameter is not one that all trials have in common",
             )
         )
+
+
+@dataclass(frozen=True)
+class StudyTree:
+    """The tree of a study at one moment.
+
+    Attributes:
+        space:
+            The parameters and their unit cube.
+        tree:
+            The cells.
+        in_flight:
+            Numbers of the trials that run.
+        stale:
+            Numbers of the trials that run but were given up for lost.
+    """
+
+    space: SearchSpace
+    tree: Tree
+    in_flight: tuple[int, ...]
+    stale: tuple[int, ...]
+
+
+def read_tree(study: optuna.Study) -> StudyTree:
+    """Build the tree of any study.
+
+    With the settings of its sampler if that is a :class:`PCTSSampler`, also within another one
+    such as ``PartialFixedSampler``, and with the default ones otherwise: what is in the storage
+    makes the tree, whoever put it there.
+    """
+    sampler = getattr(study.sampler, "_base_sampler", study.sampler)
+    if not isinstance(sampler, PCTSSampler):
+        sampler = PCTSSampler()
+    return sampler.read(study)
 
 
 class _Search:

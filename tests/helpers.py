@@ -93,28 +93,10 @@ def tree_of(sampler: PCTSSampler) -> Tree:
 
 def cells(tree: Tree) -> dict[Bounds, Statistics]:
     """Return (n_asked, n_told, mean reward) of every cell."""
-    tree.refresh()
-    nodes = tree._nodes
-    found: dict[Bounds, Statistics] = {}
-    n_dims = len(tree._tolerance)
-    stack: list[tuple[int, Bounds]] = [(0, ((0.0,) * n_dims, (1.0,) * n_dims))]
-    while stack:
-        node, (lower, upper) = stack.pop()
-        n_told = int(nodes.n_told[node])
-        mean = float(nodes.total[node]) / n_told if n_told else 0.0
-        found[lower, upper] = (int(nodes.n_asked[node]), n_told, mean)
-        if nodes.first_child[node] < 0:
-            continue
-        dim, n_children = int(nodes.dim[node]), int(nodes.n_children[node])
-        cuts = [float(cut) for cut in nodes.cuts[: n_children - 1, node]]
-        edges = [lower[dim], *cuts, upper[dim]]
-        for i in range(n_children):
-            child = (
-                (*lower[:dim], edges[i], *lower[dim + 1 :]),
-                (*upper[:dim], edges[i + 1], *upper[dim + 1 :]),
-            )
-            stack.append((int(nodes.first_child[node]) + i, child))
-    return found
+    return {
+        (cell.lower, cell.upper): (cell.n_asked, cell.n_told, cell.mean if cell.n_told else 0.0)
+        for cell in tree.cells()
+    }
 
 
 def skip_if_lacking(method: str) -> None:
