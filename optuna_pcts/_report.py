@@ -49,9 +49,10 @@ from optuna_pcts._history import History
 from optuna_pcts._history import Status
 from optuna_pcts._recommend import recommend
 from optuna_pcts._recommend import Recommendation
-from optuna_pcts._sampler import read_tree
-from optuna_pcts._sampler import StudyTree
+from optuna_pcts._sampler import settings_of
+from optuna_pcts._space import SearchSpace
 from optuna_pcts._tree import CellView
+from optuna_pcts._tree import Tree
 
 
 # A figure with more cells or points than this is neither faster to read nor to load.
@@ -102,19 +103,35 @@ class Snapshot:
         return self.study.get_trials(deepcopy=False)
 
     @cached_property
-    def tree(self) -> StudyTree:
-        return read_tree(self.study)
+    def history(self) -> History:
+        return settings_of(self.study).read_history(self.study)
+
+    @cached_property
+    def _tree(self) -> tuple[SearchSpace, Tree]:
+        return settings_of(self.study).read_tree(self.history)
+
+    @property
+    def space(self) -> SearchSpace:
+        return self._tree[0]
 
     @cached_property
     def cells(self) -> tuple[CellView, ...]:
-        return tuple(self.tree.tree.cells())
+        return tuple(self._tree[1].cells())
 
     @cached_property
     def feedback(self) -> list[Feedback]:
         """Every trial as the tree sees it, those that are gone left out."""
-        history = History(self.study)
-        history.update(None)
-        return [f for f in history.replay() if f.status is not Status.GONE]
+        return [f for f in self.history.replay() if f.status is not Status.GONE]
+
+    @property
+    def in_flight(self) -> tuple[int, ...]:
+        """Numbers of the trials that run."""
+        return tuple(sorted(self.history.running))
+
+    @property
+    def stale(self) -> tuple[int, ...]:
+        """Numbers of the trials that run but were given up for lost."""
+        return tuple(sorted(set(self.history.unfinished) - set(self.history.running)))
 
     @cached_property
     def recommendation(self) -> Recommendation | None:
@@ -126,10 +143,10 @@ class Snapshot:
 
     def next_cells(self, n: int) -> list[NextCell]:
         """Return the cells that the tree asks for next, if no feedback comes before."""
-        space, _ = self.tree.space, self.cells  # what is asked ahead must not show up in those
+        space, _ = self.space, self.cells  # what is asked ahead must not show up in those
         return [
             NextCell(leaf.depth, space.describe(leaf.lower, leaf.upper))
-            for leaf in self.tree.tree.ask_ahead(n)
+            for leaf in self._tree[1].ask_ahead(n)
         ]
 
 
@@ -173,7 +190,7 @@ def tree_info(source: Snapshot, max_cells: int = MAX_CELLS) -> TreeInfo:
     if not root.n_asked:
         raise ValueError(
             f"The study `{source.study.study_name}` has no trial with all of the parameters "
-            f"{list(source.tree.space.names)}, so that its tree is empty."
+            f"{list(source.space.names)}, so that its tree is empty."
         )
     # Ancestors hold at least as many trials, and come first among equals: they are all kept.
     fullest = sorted(
@@ -200,7 +217,7 @@ def tree_info(source: Snapshot, max_cells: int = MAX_CELLS) -> TreeInfo:
                 n_in_flight=cell.n_in_flight,
                 mean=cell.mean if cell.n_told else None,
                 bound=cell.bound if math.isfinite(cell.bound) else None,
-                ranges=source.tree.space.describe(cell.lower, cell.upper),
+                ranges=source.space.describe(cell.lower, cell.upper),
             )
         )
     return TreeInfo(
@@ -263,8 +280,9 @@ def partition_info(
     max_points: int = MAX_POINTS,
 ) -> PartitionInfo:
     """Return the cells over two parameters; see :class:`PartitionInfo`."""
-    space = source.tree.space
-    dims = _two_params(space.names, params)
+    space = source.space
+    by_name = sorted(zip(map(bool, space.categories), space.names))  # those with an order first
+    dims = _two_params(space.names, [n for _, n in by_name[:2]] if params is None else params)
     anchor = [0.5] * len(space)
     recommended = None
     if source.recommendation is not None:
@@ -318,23 +336,22 @@ def partition_info(
     )
 
 
-def _two_params(names: Sequence[str], params: Sequence[str] | None) -> tuple[int, int]:
+def _two_params(names: Sequence[str], params: Sequence[str]) -> tuple[int, int]:
     if len(names) < 2:
         raise ValueError(
             f"A partition is drawn over two parameters, but the tree has only {list(names)}."
         )
-    chosen = list(names[:2]) if params is None else list(params)
-    if isinstance(params, str) or len(chosen) != 2 or chosen[0] == chosen[1]:
+    if isinstance(params, str) or len(set(params)) != 2 or len(params) != 2:
         raise ValueError(f"`params` must name two different parameters, but got {params!r}.")
-    unknown = [name for name in chosen if name not in names]
+    unknown = [name for name in params if name not in names]
     if unknown:
         raise ValueError(f"`params` names {unknown}, but the tree has {list(names)}.")
-    return names.index(chosen[0]), names.index(chosen[1])
+    return names.index(params[0]), names.index(params[1])
 
 
 def _axis_info(source: Snapshot, dim: int) -> AxisInfo:
-    name = source.tree.space.names[dim]
-    ticks = source.tree.space.ticks(name)
+    name = source.space.names[dim]
+    ticks = source.space.ticks(name)
     return AxisInfo(name, tuple(x for x, _ in ticks), tuple(label for _, label in ticks))
 
 
@@ -361,6 +378,7 @@ class DelayInfo(NamedTuple):
     price: float  # 1 + tau / log T
     tail: float | None  # alpha; infinite if nothing is longer than the rest; None: too few
     tail_interval: tuple[float, float] | None  # 95 %
+    tail_from: float  # seconds
     regime: str  # "benign", "adversarial" or "long"
 
     @property
@@ -389,14 +407,14 @@ def delay_info(source: Snapshot) -> DelayInfo:
     seconds = [max(d.seconds, 0.0) for d in found]
     trials = [d.trials for d in found]
     # A trial in flight has waited for so long already: without it the longest would be missing.
-    in_flight = {f.number for f in source.feedback if f.status is Status.ASKED}
+    in_flight = set(source.in_flight)
     now = time.time()
     ages = [
         now - clock(trial.datetime_start)
         for trial in source.trials
         if trial.number in in_flight and trial.datetime_start is not None
     ]
-    tail, interval = tail_exponent(seconds, ages)
+    tail, interval, tail_from = tail_exponent(seconds, ages)
     mean_trials = float(np.mean(trials))
     log_t = math.log(max(len(source.trials), 2))
     if interval is not None and interval[1] < 1:
@@ -413,13 +431,14 @@ def delay_info(source: Snapshot) -> DelayInfo:
         price=1 + mean_trials / log_t,
         tail=tail,
         tail_interval=interval,
+        tail_from=tail_from,
         regime=regime,
     )
 
 
 def tail_exponent(
     finished: Sequence[float], running: Sequence[float] = ()
-) -> tuple[float | None, tuple[float, float] | None]:
+) -> tuple[float | None, tuple[float, float] | None, float]:
     """Estimate alpha of a tail ``P(delay > x) ~ x^-alpha`` (Hill's estimator).
 
     Args:
@@ -429,23 +448,24 @@ def tail_exponent(
             Delays that are not over: each is at least so long.
 
     Returns:
-        The exponent and its 95 % interval; None and None if there are too few delays.
+        The exponent and its 95 % interval, None and None if there are too few delays; and where
+        the tail begins.
     """
     ended = np.array([x for x in finished if x > 0])
     open_ = np.array([x for x in running if x > 0])
     both = np.sort(np.concatenate([ended, open_]))
     n = len(both)
     if n < _TAIL_NEEDS:
-        return None, None
-    start = both[-1 - max(_TAIL_AT_LEAST, int(_TAIL_SHARE * n))]
+        return None, None, 0.0
+    start = float(both[-1 - max(_TAIL_AT_LEAST, int(_TAIL_SHARE * n))])
     k = int(np.count_nonzero(ended > start))
     total = float(np.log(both[both > start] / start).sum())
     if not k or total <= 0:
         # All alike: no tail at all. Or nothing of the tail is back yet: it may be anything.
-        return (None, None) if len(open_) else (math.inf, (math.inf, math.inf))
+        return (None, None, start) if len(open_) else (math.inf, (math.inf, math.inf), start)
     alpha = k / total
     spread = _Z / math.sqrt(k)
-    return alpha, (alpha * max(1 - spread, 0.0), alpha * (1 + spread))
+    return alpha, (alpha * max(1 - spread, 0.0), alpha * (1 + spread)), start
 
 
 # ---------------------------------------------------------------------- fidelity
@@ -819,8 +839,8 @@ def report_of(source: Snapshot, *, n_next: int = 3) -> Report:
         delays=have("delays", lambda: delay_info(source)),
         fidelity=have("fidelity", lambda: fidelity_info(source)),
         cost=have("cost", lambda: cost_info(source)),
-        in_flight=() if tree is None else source.tree.in_flight,
-        stale=() if tree is None else source.tree.stale,
+        in_flight=source.in_flight,
+        stale=source.stale,
         best=None if best is None else (best.number, best.values[0]),
         recommendation=source.recommendation,
         next_cells=() if tree is None else tuple(source.next_cells(n_next)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence
-from dataclasses import dataclass
 from dataclasses import replace
 from datetime import datetime
 import os
@@ -184,37 +183,28 @@ class PCTSSampler(BaseSampler):
         """
         self._is_finishing = finishing
 
-    def read(self, study: optuna.Study) -> StudyTree:
-        """Build the tree of a study as it is now, with the settings of this sampler.
-
-        The tree is new, and nobody searches with it.
-
-        Args:
-            study:
-                Any study with one objective, by whatever sampler.
-
-        Raises:
-            ValueError:
-                If the study has several objectives, or no trial that shows a parameter.
-        """
+    def read_history(self, study: optuna.Study) -> History:
+        """Read a study as it is now, without anything this sampler has read of it before."""
         self._raise_error_if_multi_objective(study)
         history = History(study, self._stale_after)
         history.update(datetime.now())
+        return history
+
+    def read_tree(self, history: History) -> tuple[SearchSpace, Tree]:
+        """Build the tree of a history, with the settings of this sampler, that nobody searches.
+
+        Raises:
+            ValueError:
+                If no trial shows a parameter.
+        """
         distributions = self._search_space or history.space.distributions()
         distributions = {n: d for n, d in distributions.items() if not d.single()}
         if not distributions:
             raise ValueError(
-                f"The study `{study.study_name}` has no tree yet: none of its trials shows a "
-                "parameter that all of them have in common."
+                "There is no tree yet: no trial shows a parameter that all of them have in common."
             )
         search = self._new_search(distributions, history)
-        in_flight, unfinished = history.running, history.unfinished
-        return StudyTree(
-            space=search.space,
-            tree=search._tree,
-            in_flight=tuple(sorted(in_flight)),
-            stale=tuple(sorted(set(unfinished) - set(in_flight))),
-        )
+        return search.space, search._tree
 
     # ------------------------------------------------------------------ Optuna's hooks
 
@@ -498,38 +488,15 @@ class PCTSSampler(BaseSampler):
         )
 
 
-@dataclass(frozen=True)
-class StudyTree:
-    """The tree of a study at one moment.
+def settings_of(study: optuna.Study) -> PCTSSampler:
+    """Return a sampler with the settings to see any study with.
 
-    Attributes:
-        space:
-            The parameters and their unit cube.
-        tree:
-            The cells.
-        in_flight:
-            Numbers of the trials that run.
-        stale:
-            Numbers of the trials that run but were given up for lost.
-    """
-
-    space: SearchSpace
-    tree: Tree
-    in_flight: tuple[int, ...]
-    stale: tuple[int, ...]
-
-
-def read_tree(study: optuna.Study) -> StudyTree:
-    """Build the tree of any study.
-
-    With the settings of its sampler if that is a :class:`PCTSSampler`, also within another one
-    such as ``PartialFixedSampler``, and with the default ones otherwise: what is in the storage
-    makes the tree, whoever put it there.
+    Its own if that is a :class:`PCTSSampler`, also within another one such as
+    ``PartialFixedSampler``, and the default ones otherwise: what is in the storage makes the tree,
+    whoever put it there.
     """
     sampler = getattr(study.sampler, "_base_sampler", study.sampler)
-    if not isinstance(sampler, PCTSSampler):
-        sampler = PCTSSampler()
-    return sampler.read(study)
+    return sampler if isinstance(sampler, PCTSSampler) else PCTSSampler()
 
 
 class _Search:

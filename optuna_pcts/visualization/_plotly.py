@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence
-import math
 from typing import Any
 
 import optuna
@@ -89,7 +88,7 @@ def plot_partition(study: optuna.Study, params: Sequence[str] | None = None) -> 
         study:
             A study with one objective, by whatever sampler.
         params:
-            The two parameters. By default the first two by name.
+            The two parameters. By default the first two by name, categories last.
 
     Returns:
         A :class:`plotly.graph_objects.Figure`.
@@ -236,7 +235,7 @@ def draw_tree(info: TreeInfo) -> Figure:
     scale = style.REWARD_SCALE
     # Below 0 there is no reward, so that is where cells without feedback are: grey.
     steps = [[0.0, style.GREY], [0.05, style.GREY]]
-    steps += [[0.05 + 0.95 * i / (len(scale) - 1), color] for i, color in enumerate(scale)]
+    steps += [[0.05 + 0.95 * (i / (len(scale) - 1)), color] for i, color in enumerate(scale)]
     figure = _figure("tree", style.tree_subtitle(info))
     figure.add_trace(
         go.Icicle(
@@ -254,6 +253,7 @@ def draw_tree(info: TreeInfo) -> Figure:
                 "colors": [-0.05 if c.mean is None else round(min(c.mean, 1), 3) for c in cells],
                 "cmin": -0.05,
                 "cmax": 1,
+                "autocolorscale": False,
                 "colorscale": steps,
                 "showscale": True,
                 "colorbar": _color_bar(),
@@ -347,18 +347,13 @@ def draw_delays(info: DelayInfo) -> Figure:
     figure.update_layout(_layout("delays", style.delay_subtitle(info), info.verdict))
     size, unit = span(max(info.longest_seconds, 1e-3))
     xs, shares = style.survival(info.seconds)
-    _line(
-        figure, [x / size for x in xs], shares, "longer than", style.BLUE, cell=(1, 1), shape="hv"
-    )
-    if info.tail is not None and math.isfinite(info.tail) and xs:
-        n_tail = max(len(info.seconds) // 10, 10)
-        start = sorted(info.seconds)[-n_tail - 1] or xs[0]
-        share = n_tail / len(info.seconds)
-        ends = [start, xs[-1]]
-        tail = [share * (x / start) ** -info.tail for x in ends]
+    at = _rounded(x / size for x in xs)
+    _line(figure, at, _rounded(shares), "took longer", style.BLUE, cell=(1, 1), shape="hv")
+    tail = style.tail_line(info)
+    if tail is not None:
+        at = _rounded(x / size for x in tail[0])
         name = f"tail, exponent {info.tail:.2g}"
-        at = [x / size for x in ends]
-        _line(figure, at, tail, name, style.ORANGE, cell=(1, 1), dash="dash")
+        _line(figure, at, _rounded(tail[1]), name, style.ORANGE, cell=(1, 1), dash="dash")
     middles, counts, width = style.histogram(info.trials)
     figure.add_trace(
         go.Bar(
@@ -459,12 +454,7 @@ def draw_regret(
     def y(value: float) -> float:
         return value if optimum is None else abs(value - optimum)
 
-    final = f"best {info.best[-1]:.5g}"
-    if info.recommended:
-        last = info.recommended[-1]
-        low, high = last.interval
-        final += f"; recommended {last.value:.5g} ({low:.5g} to {high:.5g})"
-    figure = _figure("regret", final)
+    figure = _figure("regret", style.regret_subtitle(info))
     # Only where it changes: between them the line is flat.
     steps = [i for i, b in enumerate(info.best) if i == 0 or b != info.best[i - 1]]
     steps += [len(info.best) - 1]
@@ -500,9 +490,11 @@ def draw_regret(
             )
         )
     name = target_name if optimum is None else f"Regret (distance to {optimum:g})"
+    y_axis: dict[str, Any] = {"title": {"text": name}, "type": "log"}
+    if optimum is None:
+        y_axis |= {"type": "linear", "range": style.regret_range(info)}
     figure.update_layout(
-        xaxis={"title": {"text": f"time since the first trial ({unit})"}},
-        yaxis={"title": {"text": name}, "type": "linear" if optimum is None else "log"},
+        xaxis={"title": {"text": f"time since the first trial ({unit})"}}, yaxis=y_axis
     )
     return figure
 
@@ -555,8 +547,20 @@ def _layout(name: str, *subtitles: str) -> dict[str, Any]:
             "y": 0.96,
             "yanchor": "top",
         },
-        "margin": {"t": 80 + 18 * (len(subtitles) - 1), "l": 60, "r": 20, "b": 90},
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0},
+        "margin": {
+            "t": 80 + 18 * (len(subtitles) - 1),
+            "l": 60,
+            "r": 20,
+            "b": 60 if name == "tree" else 100,
+        },
+        # At the bottom edge, whatever the height: the title of the axis is above it.
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0.01,
+            "yanchor": "bottom",
+            "x": 0,
+        },
     }
 
 

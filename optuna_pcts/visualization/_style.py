@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import math
 
 from optuna_pcts._report import CellInfo
 from optuna_pcts._report import CostInfo
@@ -11,6 +12,7 @@ from optuna_pcts._report import FidelityInfo
 from optuna_pcts._report import params_text
 from optuna_pcts._report import PartitionInfo
 from optuna_pcts._report import ranges_text
+from optuna_pcts._report import RegretInfo
 from optuna_pcts._report import tail_text
 from optuna_pcts._report import time_text
 from optuna_pcts._report import TreeInfo
@@ -86,6 +88,28 @@ def cost_subtitle(info: CostInfo) -> str:
     return str(info.fit).splitlines()[-1]
 
 
+def regret_subtitle(info: RegretInfo) -> str:
+    """Return where the study has got to."""
+    text = f"best {info.best[-1]:.5g}"
+    if info.recommended:
+        last = info.recommended[-1]
+        low, high = last.interval
+        text += f"; recommended {last.value:.5g} ({low:.5g} to {high:.5g})"
+    return text
+
+
+def regret_range(info: RegretInfo) -> list[float]:
+    """Return the range of values to show at first: the start, far off, would flatten the rest."""
+    first = len(info.best) // 5
+    shown = list(info.best[first:])
+    for made in info.recommended:
+        if made.seconds >= info.seconds[first]:
+            shown += [made.value, *made.interval]
+    low, high = min(shown), max(shown)
+    margin = 0.08 * (high - low) or max(abs(high), 1.0) * 0.01
+    return [low - margin, high + margin]
+
+
 def survival(values: Sequence[float]) -> tuple[list[float], list[float]]:
     """Return the points of P(delay > x), without its end at 0, which has no logarithm.
 
@@ -96,6 +120,16 @@ def survival(values: Sequence[float]) -> tuple[list[float], list[float]]:
     # Of the longest each one: that is where the tail is.
     keep = sorted({i * (n - 1) // 150 for i in range(151)} | set(range(max(n - 50, 0), n)))
     return [ordered[i] for i in keep if i < n], [1 - i / n for i in keep if i < n]
+
+
+def tail_line(info: DelayInfo) -> tuple[list[float], list[float]] | None:
+    """Return both ends of the fitted tail, to be drawn into the figure of the survival."""
+    if info.tail is None or not math.isfinite(info.tail):
+        return None
+    start = info.tail_from
+    share = sum(x > start for x in info.seconds) / len(info.seconds)
+    ends = [start, info.longest_seconds]
+    return ends, [share * (x / start) ** -info.tail for x in ends]
 
 
 def histogram(values: Sequence[int], most: int = 30) -> tuple[list[float], list[int], float]:
