@@ -66,6 +66,9 @@ _TAIL_NEEDS = 50
 # Half width of a 95 % interval, in standard deviations.
 _Z = 1.96
 
+# What a report says something about.
+_REPORTED = ("tree", "delays", "fidelity", "cost")
+
 # A recommendation is made anew each time the number of trials has grown by this factor, so that
 # all of them together cost three times as much as the last one.
 _RECOMMEND_GROWTH = 1.5
@@ -85,9 +88,23 @@ class Snapshot:
     Args:
         study:
             A study with one objective, by whatever sampler.
+        params:
+            The two parameters of the partition. By default the first two by name, categories
+            last.
+        max_cells:
+            How many cells a figure may have.
+        max_points:
+            How many trials, the newest ones, it may show one by one. Means are of all.
     """
 
-    def __init__(self, study: optuna.Study) -> None:
+    def __init__(
+        self,
+        study: optuna.Study,
+        *,
+        params: Sequence[str] | None = None,
+        max_cells: int = MAX_CELLS,
+        max_points: int = MAX_POINTS,
+    ) -> None:
         if not isinstance(study, optuna.Study):
             raise TypeError(f"`study` must be an optuna.Study, but got {study!r}.")
         if study._is_multi_objective():
@@ -96,7 +113,20 @@ class Snapshot:
                 "needs a study with one."
             )
         self.study = study
+        self.params = params
+        self.max_cells, self.max_points = max_cells, max_points
+        self._infos: dict[str, Any] = {}
+        self.missing: dict[str, str] = {}  # what could not be had so far, and why
         self.sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+
+    def info(self, name: str) -> Any:
+        """Return one of :data:`INFOS`; None if the study has nothing of the kind."""
+        if name not in self._infos:
+            try:
+                self._infos[name] = INFOS[name](self)
+            except ValueError as error:
+                self._infos[name], self.missing[name] = None, str(error)
+        return self._infos[name]
 
     @cached_property
     def trials(self) -> list[FrozenTrial]:
@@ -183,7 +213,7 @@ class TreeInfo(NamedTuple):
     n_in_flight: int
 
 
-def tree_info(source: Snapshot, max_cells: int = MAX_CELLS) -> TreeInfo:
+def tree_info(source: Snapshot) -> TreeInfo:
     """Return the cells of the tree; see :class:`TreeInfo`."""
     cells = source.cells
     root = cells[0]
@@ -196,7 +226,7 @@ def tree_info(source: Snapshot, max_cells: int = MAX_CELLS) -> TreeInfo:
     fullest = sorted(
         (cell for cell in cells if cell.n_asked),
         key=lambda cell: (not cell.n_in_flight, -cell.n_asked, cell.depth, cell.node),
-    )[:max_cells]
+    )[: source.max_cells]
     left = {root.node: 0.0}  # what is still free at the left of each cell
     shown = []
     for cell in sorted(fullest, key=lambda cell: cell.node):
@@ -273,16 +303,12 @@ class PartitionInfo(NamedTuple):
     others: Mapping[str, Any]  # where the plane lies: the other parameters
 
 
-def partition_info(
-    source: Snapshot,
-    params: Sequence[str] | None = None,
-    max_cells: int = MAX_CELLS,
-    max_points: int = MAX_POINTS,
-) -> PartitionInfo:
+def partition_info(source: Snapshot) -> PartitionInfo:
     """Return the cells over two parameters; see :class:`PartitionInfo`."""
     space = source.space
     by_name = sorted(zip(map(bool, space.categories), space.names))  # those with an order first
-    dims = _two_params(space.names, [n for _, n in by_name[:2]] if params is None else params)
+    params = [name for _, name in by_name[:2]] if source.params is None else source.params
+    dims = _two_params(space.names, params)
     anchor = [0.5] * len(space)
     recommended = None
     if source.recommendation is not None:
@@ -308,7 +334,7 @@ def partition_info(
     limit = max(cell.depth for cell in cut)
     while True:  # at most one round per level
         leaves = [c for c in cut if c.depth == limit or (c.is_leaf and c.depth < limit)]
-        if len(leaves) <= max_cells or not limit:
+        if len(leaves) <= source.max_cells or not limit:
             break
         limit -= 1
     x, y = dims
@@ -326,7 +352,7 @@ def partition_info(
             BoxInfo(c.lower[x], c.upper[x], c.lower[y], c.upper[y], c.depth, known[c.node])
             for c in leaves
         ),
-        points=tuple(points[-max_points:]),
+        points=tuple(points[-source.max_points :]),
         recommended=recommended,
         others={
             name: value
@@ -474,17 +500,14 @@ def tail_exponent(
 class FidelityInfo(NamedTuple):
     """How far the finished trials of a study were evaluated, from 0 to 1."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  # of the newest trials
     depths: tuple[int | None, ...]  # None: the tree did not ask for it
     fidelities: tuple[float, ...]
     by_depth: tuple[tuple[int, float, int], ...]  # depth, mean fidelity, number of trials
+    n_trials: int
     mean: float
     whole: float  # share of the trials that were evaluated as a whole
-
-    @property
-    def work(self) -> float:
-        """What all trials together amount to, in whole evaluations."""
-        return math.fsum(self.fidelities)
+    work: float  # what all trials together amount to, in whole evaluations
 
 
 def fidelity_info(source: Snapshot) -> FidelityInfo:
@@ -498,16 +521,19 @@ def fidelity_info(source: Snapshot) -> FidelityInfo:
         )
     fidelities = [f.fidelity for f in told]
     depths = [None if f.cell is None else f.cell.depth for f in told]
+    newest = slice(-source.max_points, None)
     return FidelityInfo(
-        numbers=tuple(f.number for f in told),
-        depths=tuple(depths),
-        fidelities=tuple(fidelities),
+        numbers=tuple(f.number for f in told[newest]),
+        depths=tuple(depths[newest]),
+        fidelities=tuple(fidelities[newest]),
         by_depth=tuple(
             (depth, float(np.mean(group)), len(group))
             for depth, group in _grouped(depths, fidelities)
         ),
+        n_trials=len(told),
         mean=float(np.mean(fidelities)),
         whole=float(np.mean([z >= 1 for z in fidelities])),
+        work=math.fsum(fidelities),
     )
 
 
@@ -528,17 +554,18 @@ def _grouped(
 class CostInfo(NamedTuple):
     """What the finished trials of a study cost, by the depth of their cell."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  # of the newest trials
     depths: tuple[int, ...]  # from 0 at the root, as in `pcts:depth`
     costs: tuple[float, ...]
     unit: str  # "s"; "cost" if objectives declare it
+    n_trials: int
     total: float
     by_depth: tuple[tuple[int, float, int], ...]  # depth, median cost, number of trials
     fit: CostFit | None
     why_no_fit: str | None
 
 
-def cost_info(source: Snapshot, n_bootstrap: int = 1000) -> CostInfo:
+def cost_info(source: Snapshot) -> CostInfo:
     """Return what trials cost; see :class:`CostInfo`."""
     rows = [
         (trial.number, level - 1, cost)
@@ -555,15 +582,17 @@ def cost_info(source: Snapshot, n_bootstrap: int = 1000) -> CostInfo:
     numbers, depths, costs = zip(*rows)
     fit, why = None, None
     try:
-        fit = fit_cost(source.study, n_bootstrap=n_bootstrap)
+        fit = fit_cost(source.study)
     except ValueError as error:
         why = str(error)
     declared = any(COST_KEY in trial.user_attrs for trial in source.trials)
+    newest = slice(-source.max_points, None)
     return CostInfo(
-        numbers=numbers,
-        depths=depths,
-        costs=costs,
+        numbers=numbers[newest],
+        depths=depths[newest],
+        costs=costs[newest],
         unit="cost" if declared else "s",
+        n_trials=len(costs),
         total=math.fsum(costs),
         by_depth=tuple(
             (depth, float(np.median(group)), len(group))
@@ -596,7 +625,7 @@ class RegretInfo(NamedTuple):
     direction: str  # "minimize" or "maximize"
 
 
-def regret_info(source: Snapshot, max_recommended: int = _MAX_RECOMMENDED) -> RegretInfo:
+def regret_info(source: Snapshot) -> RegretInfo:
     """Return the course of a study; see :class:`RegretInfo`."""
     ended = sorted(
         (
@@ -623,7 +652,7 @@ def regret_info(source: Snapshot, max_recommended: int = _MAX_RECOMMENDED) -> Re
         seconds=tuple(_end(trial) - start for trial in complete),
         values=tuple(values),
         best=tuple(better.accumulate(values).tolist()),
-        recommended=tuple(_recommended(source, ended, start, max_recommended)),
+        recommended=tuple(_recommended(source, ended, start)),
         direction="maximize" if source.sign > 0 else "minimize",
     )
 
@@ -634,12 +663,12 @@ def _end(trial: FrozenTrial) -> float:
 
 
 def _recommended(
-    source: Snapshot, ended: Sequence[FrozenTrial], start: float, max_points: int
+    source: Snapshot, ended: Sequence[FrozenTrial], start: float
 ) -> Iterable[RecommendedInfo]:
     """Yield what would have been recommended, at a few moments."""
     counts = {len(ended)}
     n = len(ended) / _RECOMMEND_GROWTH
-    while n >= 2 and len(counts) < max_points:
+    while n >= 2 and len(counts) < _MAX_RECOMMENDED:
         counts.add(int(n))
         n /= _RECOMMEND_GROWTH
     past = optuna.create_study(
@@ -658,6 +687,16 @@ def _recommended(
 
 
 # ---------------------------------------------------------------------- all of it
+
+# In the order in which people look at them.
+INFOS: dict[str, Callable[[Snapshot], Any]] = {
+    "tree": tree_info,
+    "partition": partition_info,
+    "regret": regret_info,
+    "delays": delay_info,
+    "fidelity": fidelity_info,
+    "cost": cost_info,
+}
 
 
 @dataclass(frozen=True)
@@ -736,7 +775,7 @@ class Report:
                     "Fidelity",
                     [
                         f"{z.mean:.2f} on average, {100 * z.whole:.0f} % whole evaluations; "
-                        f"{len(z.fidelities):,} trials amount to {z.work:.1f} whole ones"
+                        f"{z.n_trials:,} trials amount to {z.work:.1f} whole ones"
                     ],
                 )
             )
@@ -816,17 +855,8 @@ def report(study: optuna.Study, *, n_next: int = 3) -> Report:
 
 def report_of(source: Snapshot, *, n_next: int = 3) -> Report:
     """Return the report of a snapshot."""
-    missing: dict[str, str] = {}
-
-    def have(name: str, get: Callable[[], Any]) -> Any:
-        try:
-            return get()
-        except ValueError as error:
-            missing[name] = str(error)
-            return None
-
     study, trials = source.study, source.trials
-    tree = have("tree", lambda: tree_info(source))
+    tree = source.info("tree")
     complete = [t for t in trials if t.state == TrialState.COMPLETE]
     best = max(complete, key=lambda t: source.sign * t.values[0], default=None)
     counts = Counter(trial.state.name.lower() for trial in trials)
@@ -836,15 +866,15 @@ def report_of(source: Snapshot, *, n_next: int = 3) -> Report:
         n_trials=len(trials),
         states=dict(counts.most_common()),
         tree=tree,
-        delays=have("delays", lambda: delay_info(source)),
-        fidelity=have("fidelity", lambda: fidelity_info(source)),
-        cost=have("cost", lambda: cost_info(source)),
+        delays=source.info("delays"),
+        fidelity=source.info("fidelity"),
+        cost=source.info("cost"),
         in_flight=source.in_flight,
         stale=source.stale,
         best=None if best is None else (best.number, best.values[0]),
         recommendation=source.recommendation,
         next_cells=() if tree is None else tuple(source.next_cells(n_next)),
-        missing=missing,
+        missing={name: why for name, why in source.missing.items() if name in _REPORTED},
     )
 
 
@@ -897,7 +927,7 @@ def _delay_lines(info: DelayInfo) -> list[str]:
 
 
 def _cost_lines(info: CostInfo) -> list[str]:
-    mean = info.total / len(info.costs)
+    mean = info.total / info.n_trials
     lines = [
         f"{amount_text(info.total, info.unit)} in all, {amount_text(mean, info.unit)} a trial; "
         f"median {amount_text(info.by_depth[0][1], info.unit)} at depth {info.by_depth[0][0]}, "

@@ -23,7 +23,6 @@ from optuna_pcts._report import regret_info
 from optuna_pcts._report import RegretInfo
 from optuna_pcts._report import Snapshot
 from optuna_pcts._report import span
-from optuna_pcts._report import time_text
 from optuna_pcts._report import tree_info
 from optuna_pcts._report import TreeInfo
 from optuna_pcts.visualization import _style as style
@@ -101,7 +100,7 @@ def plot_partition(study: optuna.Study, params: Sequence[str] | None = None) -> 
             If plotly is not installed.
     """
     _imports.check()
-    return draw_partition(partition_info(Snapshot(study), params))
+    return draw_partition(partition_info(Snapshot(study, params=params)))
 
 
 def plot_delays(study: optuna.Study) -> Figure:
@@ -384,20 +383,8 @@ def draw_fidelity(info: FidelityInfo) -> Figure:
     figure = _figure("fidelity", style.fidelity_subtitle(info))
     has_depth = bool(info.by_depth)
     xs = info.depths if has_depth else info.numbers
-    rows = [(x, z, n) for x, z, n in zip(xs, info.fidelities, info.numbers) if x is not None][
-        -1000:
-    ]
-    figure.add_trace(
-        go.Scatter(
-            x=[x for x, _, _ in rows],
-            y=_rounded(z for _, z, _ in rows),
-            mode="markers",
-            name="trial",
-            marker={"color": style.BLUE, "size": 7, "opacity": 0.45},
-            text=[f"trial {n}: {z:.2f}" for _, z, n in rows],
-            hoverinfo="text",
-        )
-    )
+    rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
+    _trials(figure, rows)
     if has_depth:
         depths, means, _ = zip(*info.by_depth)
         _line(figure, depths, _rounded(means), "mean", style.ORANGE)
@@ -414,25 +401,12 @@ def draw_cost(info: CostInfo) -> Figure:
     figure = _figure("cost", style.cost_subtitle(info))
     size, unit = span(max(info.costs)) if info.unit == "s" else (1.0, "declared")
     # A logarithmic axis has no place for what cost nothing.
-    rows = [row for row in zip(info.depths, info.costs, info.numbers) if row[1] > 0][-1000:]
-    figure.add_trace(
-        go.Scatter(
-            x=[depth for depth, _, _ in rows],
-            y=_rounded(cost / size for _, cost, _ in rows),
-            mode="markers",
-            name="trial",
-            marker={"color": style.BLUE, "size": 6, "opacity": 0.45},
-            text=[
-                f"trial {n}: {time_text(cost) if info.unit == 's' else f'{cost:.4g}'}"
-                for _, cost, n in rows
-            ],
-            hoverinfo="text",
-        )
-    )
+    rows = [(d, c / size, n) for d, c, n in zip(info.depths, info.costs, info.numbers) if c > 0]
+    _trials(figure, rows)
     medians = [(depth, median / size) for depth, median, _ in info.by_depth if median > 0]
     _line(figure, *_columns(medians), "median", style.GREY, mode="lines+markers")
     if info.fit is not None:
-        depths = range(min(info.depths), max(info.depths) + 1)
+        depths = range(info.by_depth[0][0], info.by_depth[-1][0] + 1)
         for i, fitted in enumerate(info.fit.models):
             model: CostModel = fitted.model
             ys = _rounded(model.cost(depth + 1.0) / size for depth in depths)
@@ -600,6 +574,21 @@ def _line(
     where = {} if cell is None else {"row": cell[0], "col": cell[1]}
     # Lists: the dashboard's plotly does not know the packed arrays of newer ones.
     figure.add_trace(go.Scatter(x=list(x), y=list(y), mode=mode, name=name, line=line), **where)
+
+
+def _trials(figure: Figure, rows: Sequence[tuple[Any, float, int]]) -> None:
+    """Add a point for each trial: its place, and its number for whoever points at it."""
+    figure.add_trace(
+        go.Scatter(
+            x=[x for x, _, _ in rows],
+            y=_rounded(y for _, y, _ in rows),
+            mode="markers",
+            name="trial",
+            marker={"color": style.BLUE, "size": 7, "opacity": 0.45},
+            customdata=[number for _, _, number in rows],
+            hovertemplate="trial %{customdata}: %{y}<extra></extra>",
+        )
+    )
 
 
 def _rounded(values: Any) -> list[float]:

@@ -76,7 +76,7 @@ def delay_subtitle(info: DelayInfo) -> str:
 def fidelity_subtitle(info: FidelityInfo) -> str:
     """Return what all trials together amount to."""
     return (
-        f"mean {info.mean:.2f}, {100 * info.whole:.0f} % whole; {len(info.fidelities):,} trials "
+        f"mean {info.mean:.2f}, {100 * info.whole:.0f} % whole; {info.n_trials:,} trials "
         f"amount to {info.work:.1f} whole evaluations"
     )
 

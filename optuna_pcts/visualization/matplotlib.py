@@ -94,7 +94,7 @@ def plot_partition(study: optuna.Study, params: Sequence[str] | None = None) -> 
         The :class:`matplotlib.axes.Axes`.
     """
     _imports.check()
-    return draw_partition(partition_info(Snapshot(study), params))
+    return draw_partition(partition_info(Snapshot(study, params=params)))
 
 
 def plot_delays(study: optuna.Study) -> Any:
@@ -282,7 +282,7 @@ def draw_cost(info: CostInfo) -> Axes:
     depths, medians, _ = zip(*info.by_depth)
     axes.plot(depths, [m / size for m in medians], ".-", color=style.GREY, label="median")
     if info.fit is not None:
-        all_depths = range(min(info.depths), max(info.depths) + 1)
+        all_depths = range(info.by_depth[0][0], info.by_depth[-1][0] + 1)
         for i, fitted in enumerate(info.fit.models):
             axes.plot(
                 all_depths,
