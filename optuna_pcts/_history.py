@@ -58,6 +58,8 @@ SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has sized its
 DEPTH_KEY = "pcts:depth"
 FIDELITY_KEY = "pcts:fidelity"
 DELAY_KEY = "pcts:delay"  # seconds from its start to its feedback
+# Study attribute: who drew the figures of the dashboard last, and when.
+FIGURES_KEY = "optuna_pcts:figures"
 # Written by Optuna's own retry callback.
 _RETRY_KEY = "retry_history"
 

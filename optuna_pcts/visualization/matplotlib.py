@@ -352,6 +352,14 @@ DRAW: dict[str, Callable[..., Any]] = {
 }
 
 
+def save(name: str, info: Any, path: str) -> None:
+    """Write the figure of a tuple to a file, without a window."""
+    drawn = DRAW[name](info)
+    figure = (drawn if name != "delays" else drawn[0]).figure
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
 # ---------------------------------------------------------------------- style
 
 
