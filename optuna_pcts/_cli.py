@@ -243,16 +243,21 @@ def _open_database(url: str) -> BaseStorage:
             raise _UserError(f"{url} is in the memory of another process; it cannot be read.")
         if not Path(path).is_file():
             raise _UserError(f"{path} does not exist.")
-    try:
-        return RDBStorage(url, skip_table_creation=True)
-    except ImportError as error:
-        raise _UserError(
-            f"the driver of {_without_password(url)} is not installed: {error}"
-        ) from error
-    except Exception as error:  # SQLAlchemy's, which comes with Optuna
-        reason = str(error.__cause__ or error).splitlines()[0]
-        shown = _without_password(url)
-        raise _UserError(f"{shown} cannot be read as a storage of Optuna: {reason}") from error
+    # Which driver stands behind the bare name depends on the version of SQLAlchemy.
+    others = ("postgresql+psycopg2://", "postgresql+psycopg://")
+    urls = [url, *(re.sub("^postgresql://", other, url) for other in others)]
+    shown = _without_password(url)
+    for attempt in dict.fromkeys(urls):
+        try:
+            return RDBStorage(attempt, skip_table_creation=True)
+        except ImportError:
+            continue
+        except Exception as error:  # SQLAlchemy's, which comes with Optuna
+            reason = str(error.__cause__ or error).splitlines()[0]
+            raise _UserError(f"{shown} cannot be read as a storage of Optuna: {reason}") from error
+    raise _UserError(
+        f"{shown} needs a driver that is not installed, such as psycopg2-binary for PostgreSQL."
+    )
 
 
 def _without_password(url: str) -> str:

@@ -27,7 +27,6 @@ from dataclasses import asdict
 from dataclasses import dataclass
 from functools import cached_property
 import math
-import time
 from typing import Any
 from typing import NamedTuple
 
@@ -433,10 +432,12 @@ def delay_info(source: Snapshot) -> DelayInfo:
     seconds = [max(d.seconds, 0.0) for d in found]
     trials = [d.trials for d in found]
     # A trial in flight has waited for so long already: without it the longest would be missing.
+    # Until the newest time stamp, so that it depends on the storage alone.
     in_flight = set(source.in_flight)
-    now = time.time()
+    stamps = [s for t in source.trials for s in (t.datetime_start, t.datetime_complete) if s]
+    newest = max(map(clock, stamps))
     ages = [
-        now - clock(trial.datetime_start)
+        newest - clock(trial.datetime_start)
         for trial in source.trials
         if trial.number in in_flight and trial.datetime_start is not None
     ]
@@ -513,6 +514,8 @@ class FidelityInfo(NamedTuple):
 def fidelity_info(source: Snapshot) -> FidelityInfo:
     """Return how far trials were evaluated; see :class:`FidelityInfo`."""
     told = [f for f in source.feedback if f.status is Status.TOLD and math.isfinite(f.value)]
+    if not told:
+        raise ValueError(f"The study `{source.study.study_name}` has no trial with a value yet.")
     if all(f.fidelity >= 1 for f in told):
         raise ValueError(
             f"All {len(told)} trials of the study `{source.study.study_name}` that have a value "

@@ -233,8 +233,9 @@ def draw_tree(info: TreeInfo) -> Figure:
     cells = info.cells
     scale = style.REWARD_SCALE
     # Below 0 there is no reward, so that is where cells without feedback are: grey.
-    steps = [[0.0, style.GREY], [0.05, style.GREY]]
-    steps += [[0.05 + 0.95 * (i / (len(scale) - 1)), color] for i, color in enumerate(scale)]
+    zero = 0.1 / 1.1
+    steps = [[0.0, style.GREY], [zero - 1e-6, style.GREY]]
+    steps += [[zero + (1 - zero) * (i / (len(scale) - 1)), c] for i, c in enumerate(scale)]
     figure = _figure("tree", style.tree_subtitle(info))
     figure.add_trace(
         go.Icicle(
@@ -249,8 +250,8 @@ def draw_tree(info: TreeInfo) -> Figure:
             hovertext=["<br>".join(style.cell_lines(cell)) for cell in cells],
             hoverinfo="text",
             marker={
-                "colors": [-0.05 if c.mean is None else round(min(c.mean, 1), 3) for c in cells],
-                "cmin": -0.05,
+                "colors": [-0.1 if c.mean is None else round(min(c.mean, 1), 3) for c in cells],
+                "cmin": -0.1,
                 "cmax": 1,
                 "autocolorscale": False,
                 "colorscale": steps,

@@ -28,7 +28,7 @@ MODELS = ("#ea8032", "#9b6bd3", "#38a169", "#c9a227")
 
 # Rewards from 0, the median, to 1, the best.
 REWARD_SCALE = ("#56668a", "#3f8f9c", "#5fb77d", "#f2c84b")
-REWARD_TITLE = "mean reward<br>(0 median, 1 best)"
+REWARD_TITLE = "mean reward<br>(0 median, 1 best)<br> "
 
 TITLES = {
     "tree": "Tree of cells",

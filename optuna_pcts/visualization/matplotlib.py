@@ -378,7 +378,7 @@ def _reward_colors(axes: Axes) -> Callable[[float | None], Any]:
     scale = LinearSegmentedColormap.from_list("reward", style.REWARD_SCALE)
     assert axes.figure is not None
     bar = ScalarMappable(Normalize(0, 1), scale)
-    axes.figure.colorbar(bar, ax=axes, label=style.REWARD_TITLE.replace("<br>", " "))
+    axes.figure.colorbar(bar, ax=axes, label=style.REWARD_TITLE.replace("<br>", " ").strip())
     return lambda mean: style.GREY if mean is None else scale(min(mean, 1.0))
 
 
