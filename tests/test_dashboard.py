@@ -87,7 +87,7 @@ def test_it_draws_less_often_where_that_takes_long(monkeypatch: pytest.MonkeyPat
 
     def slow(study: optuna.Study) -> float:
         drawn.append(time.monotonic())
-        return 0.01  # so half a second is to pass
+        return 0.025  # so half a second is to pass
 
     monkeypatch.setattr(live, "update", slow)
     end = time.monotonic() + 1.2

@@ -373,8 +373,10 @@ def draw_delays(info: DelayInfo) -> Figure:
         (f"log T = {info.log_t:.3g}", info.log_t, style.GREEN, "dash"),
     ):
         _line(figure, [at_trials] * 2, [0, top], name, color, cell=(1, 2), dash=dash)
-    figure.update_xaxes(title_text=f"delay ({unit})", type="log", row=1, col=1)
-    figure.update_yaxes(title_text="share of trials that took longer", type="log", row=1, col=1)
+    # Ticks at 1, 2, 5, 10: in a short range there would be one at every digit, over each other.
+    ticks = {"type": "log", "dtick": "D2", "tickangle": 0}
+    figure.update_xaxes(title_text=f"delay ({unit})", row=1, col=1, **ticks)
+    figure.update_yaxes(title_text="share of trials that took longer", row=1, col=1, **ticks)
     figure.update_xaxes(title_text="delay (other trials asked meanwhile)", row=1, col=2)
     figure.update_yaxes(title_text="number of trials", row=1, col=2)
     return figure
@@ -416,7 +418,7 @@ def draw_cost(info: CostInfo) -> Figure:
             _line(figure, list(depths), ys, name, style.MODELS[i], dash=dash, width=width)
     figure.update_layout(
         xaxis={"title": {"text": "depth of the cell"}},
-        yaxis={"title": {"text": f"cost of a trial ({unit})"}, "type": "log"},
+        yaxis={"title": {"text": f"cost of a trial ({unit})"}, "type": "log", "dtick": "D2"},
     )
     return figure
 
