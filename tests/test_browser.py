@@ -35,7 +35,7 @@ sys.path.insert(0, "tests")
 from helpers import study_to_see
 from optuna_pcts import fidelity
 from optuna_pcts.dashboard import LiveFigures
-study = study_to_see(25, storage=sys.argv[1], n_running=0)
+study = study_to_see(15, storage=sys.argv[1], n_running=0)
 live = LiveFigures(every=2)
 live.update(study)
 print("ready", flush=True)
@@ -219,7 +219,7 @@ def test_the_dashboard_shows_the_figures_and_they_change(
     wait_for(lambda: "is recommended, with a value" in browser.execute_script(body), "the note")
     shoot(browser, "dashboard-note")
 
-    browser.get(dashboard + "/trials")
+    browser.get(dashboard + "/trials?numbers=12")
     wait_for(lambda: "pcts:delay" in browser.execute_script(body), "the attributes of a trial")
     assert "pcts:depth" in browser.execute_script(body)
     assert "pcts:fidelity" in browser.execute_script(body)
@@ -230,6 +230,7 @@ def test_the_report_is_a_page_in_light_and_dark(
 ) -> None:
     page = tmp_path / "report.html"
     assert main(["report", study_url, "--html", str(page)]) == 0
+    browser.get("about:blank")  # the dashboard's page would go on asking for news
     new_errors(browser)
     colors = {}
     for scheme in ("light", "dark"):

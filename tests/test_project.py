@@ -176,8 +176,10 @@ def test_the_oldest_optuna_that_is_supported(tmp_path: Path) -> None:
     except AssertionError as error:
         pytest.skip(f"optuna 4.8 could not be installed: {str(error)[-200:]}")
     # They need more.
-    left_out = ("project", "workers", "postgres", "baselines", "benchmarks", "paper", "theory")
-    left_out += ("browser", "cli", "dashboard", "visualization")
+    left_out = (
+        *("project", "workers", "postgres", "baselines", "benchmarks", "paper", "theory"),
+        *("browser", "cli", "dashboard", "visualization"),
+    )
     tests = [
         path
         for path in sorted((ROOT / "tests").glob("test_*.py"))
