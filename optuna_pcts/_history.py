@@ -135,10 +135,18 @@ class History:
         stale_after:
             Seconds after which a RUNNING trial no longer counts as in flight. By default, once
             five have ended, ten times the longest of them, at least a minute.
+        trials:
+            All trials of the study at one moment, sorted, to be read instead of its storage.
     """
 
-    def __init__(self, study: optuna.Study, stale_after: float | None = None) -> None:
+    def __init__(
+        self,
+        study: optuna.Study,
+        stale_after: float | None = None,
+        trials: list[FrozenTrial] | None = None,
+    ) -> None:
         self.storage = study._storage
+        self._trials = trials
         self.study_id = study._study_id
         self.space = ObservedSpace()
         self._sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
@@ -195,7 +203,7 @@ class History:
 
     def replay(self) -> Iterator[Feedback]:
         """Return the feedback of every trial seen so far."""
-        for trial in self.storage.get_all_trials(self.study_id, deepcopy=False):
+        for trial in self._all_trials():
             if trial.number < self._n_seen:
                 seen = self._open.get(trial.number)
                 stale = seen is not None and seen.status is Status.GONE
@@ -204,7 +212,7 @@ class History:
     def _read(self) -> tuple[Callable[[int], FrozenTrial | None], Sequence[FrozenTrial]]:
         """Return a way to find a trial by its number, and the trials that are new."""
         storage, study_id = self.storage, self.study_id
-        if isinstance(storage, InMemoryStorage):
+        if isinstance(storage, InMemoryStorage) and self._trials is None:
             # Here `get_all_trials` would copy a list of all trials for every ask, and looking
             # them up one by one is free.
             def find(number: int) -> FrozenTrial | None:
@@ -219,9 +227,15 @@ class History:
                 new.append(trial)
             return find, new
 
-        trials = storage.get_all_trials(study_id, deepcopy=False)  # sorted by number
+        trials = self._all_trials()
         new_from = bisect_left(trials, self._n_seen, key=attrgetter("number"))
         return partial(find_trial, trials), trials[new_from:]
+
+    def _all_trials(self) -> list[FrozenTrial]:
+        """Return the trials, sorted by number."""
+        if self._trials is not None:
+            return self._trials
+        return self.storage.get_all_trials(self.study_id, deepcopy=False)
 
     def _note_delay(self, trial: FrozenTrial) -> None:
         """Learn how long trials take, from those that were really evaluated to their end."""

@@ -133,7 +133,7 @@ class Snapshot:
 
     @cached_property
     def history(self) -> History:
-        return settings_of(self.study).read_history(self.study)
+        return settings_of(self.study).read_history(self.study, self.trials)
 
     @cached_property
     def _tree(self) -> tuple[SearchSpace, Tree]:
@@ -196,6 +196,7 @@ class CellInfo(NamedTuple):
     n_asked: int
     n_told: int
     n_in_flight: int
+    is_in_flight: bool  # some of these are not in one of the smaller cells that are shown
     mean: float | None  # None without feedback
     bound: float | None  # None: infinite
     ranges: Mapping[str, str]  # of the parameters that it narrows
@@ -226,6 +227,9 @@ def tree_info(source: Snapshot) -> TreeInfo:
         (cell for cell in cells if cell.n_asked),
         key=lambda cell: (not cell.n_in_flight, -cell.n_asked, cell.depth, cell.node),
     )[: source.max_cells]
+    below = Counter[int]()  # in flight in the children of each cell
+    for cell in fullest:
+        below[cell.parent] += cell.n_in_flight
     left = {root.node: 0.0}  # what is still free at the left of each cell
     shown = []
     for cell in sorted(fullest, key=lambda cell: cell.node):
@@ -244,6 +248,7 @@ def tree_info(source: Snapshot) -> TreeInfo:
                 n_asked=cell.n_asked,
                 n_told=cell.n_told,
                 n_in_flight=cell.n_in_flight,
+                is_in_flight=cell.n_in_flight > below[cell.node],
                 mean=cell.mean if cell.n_told else None,
                 bound=cell.bound if math.isfinite(cell.bound) else None,
                 ranges=source.space.describe(cell.lower, cell.upper),

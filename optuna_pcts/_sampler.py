@@ -183,10 +183,10 @@ class PCTSSampler(BaseSampler):
         """
         self._is_finishing = finishing
 
-    def read_history(self, study: optuna.Study) -> History:
-        """Read a study as it is now, without anything this sampler has read of it before."""
+    def read_history(self, study: optuna.Study, trials: list[FrozenTrial]) -> History:
+        """Read all trials of a study at one moment, apart from what this sampler has read."""
         self._raise_error_if_multi_objective(study)
-        history = History(study, self._stale_after)
+        history = History(study, self._stale_after, trials)
         history.update(datetime.now())
         return history
 

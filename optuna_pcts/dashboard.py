@@ -189,7 +189,9 @@ def _note_of(source: Snapshot) -> str:
     lines = [_HEADING, "", _summary(source), ""]
     for name, texts in found.rows():
         if name.lower() not in found.missing:
-            lines.append(f"- **{name}:** " + "; ".join(map(_escaped, texts)))
+            first, *others = map(_escaped, texts)
+            lines.append(f"- **{name}:** {first}")
+            lines += [f"  - {text}" for text in others]
     lines += ["", f"*Updated at {datetime.now():%Y-%m-%d %H:%M:%S}.*", ""]
     return "\n".join(lines)
 
@@ -197,9 +199,10 @@ def _note_of(source: Snapshot) -> str:
 def _summary(source: Snapshot) -> str:
     """Return a sentence for somebody who passes by."""
     tree, delays = source.info("tree"), source.info("delays")
-    parts = [f"{len(source.in_flight)} trials are in flight"]
-    if source.stale:
-        parts.append(f"{len(source.stale)} seem lost")
+    n_in_flight, n_stale = len(source.in_flight), len(source.stale)
+    parts = [f"{n_in_flight} {'trial is' if n_in_flight == 1 else 'trials are'} in flight"]
+    if n_stale:
+        parts.append(f"{n_stale} {'seems' if n_stale == 1 else 'seem'} lost")
     if tree is not None:
         parts.append(f"the tree is {tree.depth} deep")
     if delays is not None:

@@ -44,8 +44,8 @@ def plot_tree(study: optuna.Study) -> Figure:
     """Draw the tree of cells as an icicle: the root on top, the children of a cell below it.
 
     A cell is as wide as its share of the trials, and coloured by its mean reward. It says how
-    many of its trials were told back; point at it for its bound and its values. Cells with
-    trials in flight are outlined. Cells without any trial are left out.
+    many of its trials were told back; point at it for its bound and its values. The smallest
+    cells around trials in flight are outlined. Cells without any trial are left out.
 
     Example:
 
@@ -258,8 +258,8 @@ def draw_tree(info: TreeInfo) -> Figure:
                 "showscale": True,
                 "colorbar": _color_bar(),
                 "line": {
-                    "color": [style.RED if c.n_in_flight else "rgba(0,0,0,0)" for c in cells],
-                    "width": [2.5 if c.n_in_flight else 0 for c in cells],
+                    "color": [style.RED if c.is_in_flight else "rgba(0,0,0,0)" for c in cells],
+                    "width": [2.5 if c.is_in_flight else 0 for c in cells],
                 },
             },
         )

@@ -173,9 +173,9 @@ def draw_tree(info: TreeInfo) -> Axes:
                 width,
                 0.94,
                 facecolor=color(cell.mean),
-                edgecolor=style.RED if cell.n_in_flight else "white",
-                linewidth=1.5 if cell.n_in_flight else 0.3,
-                zorder=2 if cell.n_in_flight else 1,
+                edgecolor=style.RED if cell.is_in_flight else "white",
+                linewidth=1.5 if cell.is_in_flight else 0.3,
+                zorder=2 if cell.is_in_flight else 1,
             )
         )
         if width > 0.05:
