@@ -65,7 +65,7 @@ def partition_subtitle(info: PartitionInfo) -> str:
     """Return where the plane lies."""
     n_in_flight = sum(point.in_flight for point in info.points)
     where = f" at {params_text(info.others)}" if info.others else ""
-    return f"{len(info.boxes):,} cells{where}; {n_in_flight} trials in flight"
+    return f"{len(info.boxes):,} cells{where}; {n_in_flight} in flight"
 
 
 def delay_subtitle(info: DelayInfo) -> str:
