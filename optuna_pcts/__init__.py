@@ -22,6 +22,8 @@ from optuna_pcts._pruner import fidelity
 from optuna_pcts._pruner import PCTSPruner
 from optuna_pcts._recommend import recommend
 from optuna_pcts._recommend import Recommendation
+from optuna_pcts._report import Report
+from optuna_pcts._report import report
 from optuna_pcts._sampler import PCTSSampler
 from optuna_pcts._smoothness import Smoothness
 from optuna_pcts._smoothness import SmoothnessModel
@@ -49,6 +51,7 @@ __all__ = [
     "Policy",
     "PolynomialDecay",
     "Recommendation",
+    "Report",
     "Smoothness",
     "SmoothnessModel",
     "UnknownSmoothness",
@@ -56,5 +59,6 @@ __all__ = [
     "fidelity",
     "fit_cost",
     "recommend",
+    "report",
     "trial_cost",
 ]

@@ -35,6 +35,7 @@ import enum
 from functools import partial
 import math
 from operator import attrgetter
+import time
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,9 @@ SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has sized its
 # User attributes: what people want to see in the dashboard.
 DEPTH_KEY = "pcts:depth"
 FIDELITY_KEY = "pcts:fidelity"
+DELAY_KEY = "pcts:delay"  # seconds from its start to its feedback
+# Study attribute: who drew the figures of the dashboard last, and when.
+FIGURES_KEY = "optuna_pcts:figures"
 # Written by Optuna's own retry callback.
 _RETRY_KEY = "retry_history"
 
@@ -65,6 +69,9 @@ _STALE_FACTOR = 10
 _STALE_AT_LEAST = 60.0
 # ... and not before so many have ended: the first may have been much faster than the rest.
 _STALE_NEEDS = 5
+
+# A trial that seems to have taken longer has a start from another clock: a simulation's, say.
+_MAX_DELAY = 366 * 24 * 3600.0
 
 # So many of the newest trials must agree on a range that went back and forth.
 _N_AGREEING = 10
@@ -128,10 +135,18 @@ class History:
         stale_after:
             Seconds after which a RUNNING trial no longer counts as in flight. By default, once
             five have ended, ten times the longest of them, at least a minute.
+        trials:
+            All trials of the study at one moment, sorted, to be read instead of its storage.
     """
 
-    def __init__(self, study: optuna.Study, stale_after: float | None = None) -> None:
+    def __init__(
+        self,
+        study: optuna.Study,
+        stale_after: float | None = None,
+        trials: list[FrozenTrial] | None = None,
+    ) -> None:
         self.storage = study._storage
+        self._trials = trials
         self.study_id = study._study_id
         self.space = ObservedSpace()
         self._sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
@@ -188,7 +203,7 @@ class History:
 
     def replay(self) -> Iterator[Feedback]:
         """Return the feedback of every trial seen so far."""
-        for trial in self.storage.get_all_trials(self.study_id, deepcopy=False):
+        for trial in self._all_trials():
             if trial.number < self._n_seen:
                 seen = self._open.get(trial.number)
                 stale = seen is not None and seen.status is Status.GONE
@@ -197,7 +212,7 @@ class History:
     def _read(self) -> tuple[Callable[[int], FrozenTrial | None], Sequence[FrozenTrial]]:
         """Return a way to find a trial by its number, and the trials that are new."""
         storage, study_id = self.storage, self.study_id
-        if isinstance(storage, InMemoryStorage):
+        if isinstance(storage, InMemoryStorage) and self._trials is None:
             # Here `get_all_trials` would copy a list of all trials for every ask, and looking
             # them up one by one is free.
             def find(number: int) -> FrozenTrial | None:
@@ -212,9 +227,15 @@ class History:
                 new.append(trial)
             return find, new
 
-        trials = storage.get_all_trials(study_id, deepcopy=False)  # sorted by number
+        trials = self._all_trials()
         new_from = bisect_left(trials, self._n_seen, key=attrgetter("number"))
         return partial(find_trial, trials), trials[new_from:]
+
+    def _all_trials(self) -> list[FrozenTrial]:
+        """Return the trials, sorted by number."""
+        if self._trials is not None:
+            return self._trials
+        return self.storage.get_all_trials(self.study_id, deepcopy=False)
 
     def _note_delay(self, trial: FrozenTrial) -> None:
         """Learn how long trials take, from those that were really evaluated to their end."""
@@ -519,6 +540,18 @@ def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: f
     if SIZED_KEY not in trial.system_attrs:
         storage.set_trial_system_attr(trial._trial_id, SIZED_KEY, True)
         storage.set_trial_user_attr(trial._trial_id, FIDELITY_KEY, fidelity)
+
+
+def record_delay(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Store with a trial that is about to end how many seconds its feedback took.
+
+    For people to see: what is computed goes by the time stamps (:func:`delays`). Optuna refuses
+    to write to a finished trial, so the last moment is just before.
+    """
+    if trial.datetime_start is not None:
+        seconds = time.time() - clock(trial.datetime_start)
+        if 0 <= seconds <= _MAX_DELAY:
+            study._storage.set_trial_user_attr(trial._trial_id, DELAY_KEY, round(seconds, 3))
 
 
 def recorded_cell(trial: FrozenTrial) -> Cell | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 import os
 import secrets
 import threading
@@ -32,6 +33,7 @@ from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import record
+from optuna_pcts._history import record_delay
 from optuna_pcts._history import recorded_cell
 from optuna_pcts._history import Status
 from optuna_pcts._local import LocalSearch
@@ -181,6 +183,29 @@ class PCTSSampler(BaseSampler):
         """
         self._is_finishing = finishing
 
+    def read_history(self, study: optuna.Study, trials: list[FrozenTrial]) -> History:
+        """Read all trials of a study at one moment, apart from what this sampler has read."""
+        self._raise_error_if_multi_objective(study)
+        history = History(study, self._stale_after, trials)
+        history.update(datetime.now())
+        return history
+
+    def read_tree(self, history: History) -> tuple[SearchSpace, Tree]:
+        """Build the tree of a history, with the settings of this sampler, that nobody searches.
+
+        Raises:
+            ValueError:
+                If no trial shows a parameter.
+        """
+        distributions = self._search_space or history.space.distributions()
+        distributions = {n: d for n, d in distributions.items() if not d.single()}
+        if not distributions:
+            raise ValueError(
+                "There is no tree yet: no trial shows a parameter that all of them have in common."
+            )
+        search = self._new_search(distributions, history)
+        return search.space, search._tree
+
     # ------------------------------------------------------------------ Optuna's hooks
 
     def infer_relative_search_space(
@@ -264,6 +289,7 @@ class PCTSSampler(BaseSampler):
     ) -> None:
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
+        record_delay(study, trial)
         for name, expected in (self._search_space or {}).items():
             actual = trial.distributions.get(name, expected)
             if actual != expected:
@@ -336,6 +362,17 @@ class PCTSSampler(BaseSampler):
             if search.distributions == distributions:
                 self._searches.append(self._searches.pop(i))  # the last one is dropped last
                 return search
+        search = self._new_search(distributions, history, without=trial.number)
+        self._searches = [*self._searches[1 - _MAX_SEARCHES :], search]
+        return search
+
+    def _new_search(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        history: History,
+        without: int | None = None,
+    ) -> _Search:
+        """Build the search over a space from all trials, but for one that is about to be asked."""
         self._check_split_order(history)
         space = SearchSpace(
             distributions, branching=self._branching, split_order=self._split_order
@@ -345,9 +382,8 @@ class PCTSSampler(BaseSampler):
         tree = Tree(space, self._policy, instances, self._prior_std, bias)
         search = _Search(distributions, space, tree, checked_names(self._split_order))
         for feedback in history.replay():
-            if feedback.number != trial.number:
+            if feedback.number != without:
                 search.fold(feedback)
-        self._searches = [*self._searches[1 - _MAX_SEARCHES :], search]
         return search
 
     # ------------------------------------------------------------------ points
@@ -450,6 +486,17 @@ class PCTSSampler(BaseSampler):
                 fallback_reason="the parameter is not one that all trials have in common",
             )
         )
+
+
+def settings_of(study: optuna.Study) -> PCTSSampler:
+    """Return a sampler with the settings to see any study with.
+
+    Its own if that is a :class:`PCTSSampler`, also within another one such as
+    ``PartialFixedSampler``, and the default ones otherwise: what is in the storage makes the tree,
+    whoever put it there.
+    """
+    sampler = getattr(study.sampler, "_base_sampler", study.sampler)
+    return sampler if isinstance(sampler, PCTSSampler) else PCTSSampler()
 
 
 class _Search:

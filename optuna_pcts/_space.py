@@ -58,6 +58,14 @@ class _Axis(ABC):
     def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
         """Return where to cut a side into children; empty when it cannot be cut any more."""
 
+    @abstractmethod
+    def describe(self, lower: float, upper: float) -> str:
+        """Return the values on a side, for people."""
+
+    @abstractmethod
+    def marks(self) -> list[Any]:
+        """Return a few values to write beside the axis."""
+
 
 class _ContinuousAxis(_Axis):
     def __init__(self, distribution: FloatDistribution) -> None:
@@ -87,6 +95,20 @@ class _ContinuousAxis(_Axis):
             return ()
         return tuple(lower + side * i / branching for i in range(1, branching))
 
+    def describe(self, lower: float, upper: float) -> str:
+        return f"{self.from_unit(lower):.4g} to {self.from_unit(upper):.4g}"
+
+    def marks(self) -> list[Any]:
+        if self._log:
+            first, last = math.ceil(math.log10(self._low)), math.floor(math.log10(self._high))
+            if last - first >= 1:
+                return [10.0**i for i in range(first, last + 1, (last - first) // 6 + 1)]
+            return [self.from_unit(i / 4) for i in range(5)]
+        step = _round_step(2 * self._length)
+        first, last = math.ceil(self._low / step), math.floor(self._high / step)
+        # Whole multiples: a sum of steps would be off by its rounding.
+        return [i * step for i in range(first, last + 1)]
+
 
 class _DiscreteAxis(_Axis):
     """Slots 0 .. n_values - 1. Subclasses say what stands in a slot."""
@@ -108,6 +130,16 @@ class _DiscreteAxis(_Axis):
     def _slot(self, position: float) -> int:
         """Return the slot that holds a position."""
         return int(position * self._n_values)
+
+    def describe(self, lower: float, upper: float) -> str:
+        # Just inside of the cell, whose bounds are edges of slots.
+        inside = (upper - lower) * 1e-6
+        first, last = self.from_unit(lower + inside), self.from_unit(upper - inside)
+        return f"{_text(first)}" if first == last else f"{_text(first)} to {_text(last)}"
+
+    def marks(self) -> list[Any]:
+        step = max(int(_round_step(self._n_values - 1)), 1)
+        return [self._value(i) for i in range(0, self._n_values, step)]
 
     def to_unit(self, value: Any) -> float:
         index = self._index(value)
@@ -164,6 +196,10 @@ class _LogIntAxis(_SteppedAxis):
     def _slot(self, position: float) -> int:
         return int(math.exp(self._start + position * self._length) - self._low + 0.5)
 
+    def marks(self) -> list[Any]:
+        steps = [self.from_unit(i / 6) for i in range(7)]
+        return sorted(set(steps))
+
 
 class _CategoricalAxis(_DiscreteAxis):
     def __init__(self, distribution: CategoricalDistribution) -> None:
@@ -190,6 +226,23 @@ class _CategoricalAxis(_DiscreteAxis):
 
     def _value(self, index: int) -> Any:
         return self._choices[index]
+
+    def describe(self, lower: float, upper: float) -> str:
+        n = self._n_values
+        first, last = round(lower * n), round(upper * n)
+        return ", ".join(map(_text, self._choices[first:last]))
+
+
+def _round_step(length: float) -> float:
+    """Return the smallest step such as 0.1, 0.2, 0.5, 1 with up to ten in a length."""
+    if not 0 < length < math.inf:
+        return 1e308
+    power = 10.0 ** math.floor(math.log10(length / 10))
+    return next(power * i for i in (1, 2, 5, 10) if power * i * 10 >= length * (1 - 1e-9))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _axis(name: str, distribution: BaseDistribution) -> _Axis:
@@ -266,6 +319,19 @@ class SearchSpace:
             name: axis.from_unit(position)
             for name, axis, position in zip(self.names, self._axes, point)
         }
+
+    def describe(self, lower: Sequence[float], upper: Sequence[float]) -> dict[str, str]:
+        """Return the values in a cell, for people: of the parameters whose range it narrows."""
+        return {
+            name: axis.describe(a, b)
+            for name, axis, a, b in zip(self.names, self._axes, lower, upper)
+            if b - a < 1
+        }
+
+    def ticks(self, name: str) -> list[tuple[float, str]]:
+        """Return a few round values of a parameter: the position of each, and how to write it."""
+        axis = self._axes[self.names.index(name)]
+        return [(axis.to_unit(value), _text(value)) for value in axis.marks()]
 
     def split(self, lower: Sequence[float], upper: Sequence[float]) -> Split | None:
         """Choose the cut of a cell: longest side first, `split_order` before that.

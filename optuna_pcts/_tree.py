@@ -45,6 +45,7 @@ The tests compute every number of this tree by hand (``tests/test_tree.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -109,6 +110,22 @@ class Leaf:
     lower: list[float]
     upper: list[float]
     is_empty: bool  # False: a single value, or a cell that fixed coordinates let nobody leave
+
+
+class CellView(NamedTuple):
+    """A cell as people want to see it."""
+
+    node: int
+    parent: int  # -1 at the root
+    depth: int
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    is_leaf: bool
+    n_asked: int
+    n_told: int
+    n_in_flight: int  # asked, and not yet told for good
+    mean: float  # reward; NaN without feedback
+    bound: float  # Bmin of the instance in the middle
 
 
 class Checkpoint:
@@ -370,7 +387,51 @@ class Tree:
             number = int(trials.next[number])
         return int(nodes.depth[node]), is_taken
 
+    def cells(self) -> Iterator[CellView]:
+        """Yield every cell, parents before their children."""
+        self.refresh()
+        nodes, columns = self._nodes, self._nodes.scalars()
+        b_min = nodes.b_min[len(nodes.b_min) // 2]
+        found: list[tuple[list[float], list[float]]] = []
+        for node in range(self.n_nodes):
+            parent = int(nodes.parent[node])
+            if parent < 0:
+                cell = self._root_cell()
+            else:
+                lower, upper = found[parent]
+                cell = lower.copy(), upper.copy()
+                self._narrow(cell, columns, parent, node)
+            found.append(cell)
+            n_asked, n_told = int(nodes.n_asked[node]), int(nodes.n_told[node])
+            yield CellView(
+                node=node,
+                parent=parent,
+                depth=int(nodes.depth[node]),
+                lower=tuple(cell[0]),
+                upper=tuple(cell[1]),
+                is_leaf=bool(nodes.first_child[node] < 0),
+                n_asked=n_asked,
+                n_told=n_told,
+                n_in_flight=n_asked - int(nodes.n_ended[node]),
+                mean=float(nodes.total[node]) / n_told if n_told else math.nan,
+                bound=float(b_min[node]),
+            )
+
     # ------------------------------------------------------------------ ask
+
+    def ask_ahead(self, n: int) -> list[Leaf]:
+        """Ask for the next cells, as if no feedback came in the meantime.
+
+        They count as asked from then on, so this is for a tree that nobody searches with.
+        """
+        rng = np.random.default_rng(0)
+        leaves = []
+        for number in range(self._trials.length, self._trials.length + n):
+            leaf = self.select(number, rng)
+            center = [(a + b) / 2 for a, b in zip(leaf.lower, leaf.upper)]
+            self.place(number, center, leaf.depth)
+            leaves.append(leaf)
+        return leaves
 
     def select(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
+import random
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typing import Any
 import optuna
 import pytest
 
+from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
 from optuna_pcts._tree import Tree
 
@@ -93,28 +96,33 @@ def tree_of(sampler: PCTSSampler) -> Tree:
 
 def cells(tree: Tree) -> dict[Bounds, Statistics]:
     """Return (n_asked, n_told, mean reward) of every cell."""
-    tree.refresh()
-    nodes = tree._nodes
-    found: dict[Bounds, Statistics] = {}
-    n_dims = len(tree._tolerance)
-    stack: list[tuple[int, Bounds]] = [(0, ((0.0,) * n_dims, (1.0,) * n_dims))]
-    while stack:
-        node, (lower, upper) = stack.pop()
-        n_told = int(nodes.n_told[node])
-        mean = float(nodes.total[node]) / n_told if n_told else 0.0
-        found[lower, upper] = (int(nodes.n_asked[node]), n_told, mean)
-        if nodes.first_child[node] < 0:
-            continue
-        dim, n_children = int(nodes.dim[node]), int(nodes.n_children[node])
-        cuts = [float(cut) for cut in nodes.cuts[: n_children - 1, node]]
-        edges = [lower[dim], *cuts, upper[dim]]
-        for i in range(n_children):
-            child = (
-                (*lower[:dim], edges[i], *lower[dim + 1 :]),
-                (*upper[:dim], edges[i + 1], *upper[dim + 1 :]),
-            )
-            stack.append((int(nodes.first_child[node]) + i, child))
-    return found
+    return {
+        (cell.lower, cell.upper): (cell.n_asked, cell.n_told, cell.mean if cell.n_told else 0.0)
+        for cell in tree.cells()
+    }
+
+
+def study_to_see(n_trials: int = 60, storage: Any = None, n_running: int = 2) -> optuna.Study:
+    """Return a study that has everything there is to see: noise, fidelities, trials in flight."""
+
+    def objective(trial: optuna.Trial) -> float:
+        z = fidelity(trial)
+        x, y, kind = suggest(trial)
+        noise = random.Random(trial.number).gauss(0, 0.05)
+        return (x - 2) ** 2 + (math.log10(y) + 1) ** 2 + (kind != "b") + 0.3 * (1 - z) + noise
+
+    def suggest(trial: optuna.Trial) -> tuple[float, float, str]:
+        return (
+            trial.suggest_float("x", -5, 5),
+            trial.suggest_float("y", 1e-3, 1, log=True),
+            trial.suggest_categorical("kind", ["a", "b", "c"]),
+        )
+
+    study = optuna.create_study(storage=storage, study_name="see", sampler=PCTSSampler(seed=0))
+    study.optimize(objective, n_trials=n_trials)
+    for _ in range(n_running):
+        suggest(study.ask())
+    return study
 
 
 def skip_if_lacking(method: str) -> None:
