@@ -42,6 +42,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.storages import InMemoryStorage
+from optuna.storages._cached_storage import _CachedStorage
 from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
@@ -159,15 +160,38 @@ class History:
         """Numbers of the trials that run, also of those that seem lost."""
         return [n for n, seen in self._open.items() if seen.is_running]
 
-    def update(self, now: datetime | None) -> list[Feedback]:
+    @property
+    def unseen(self) -> list[int]:
+        """Numbers of trials of other workers that must be there, but were not yet to be seen."""
+        return [n for n, seen in self._open.items() if seen.status is None]
+
+    def knows_from_cache(self, trial: FrozenTrial) -> bool:
+        """Whether :meth:`update` can do without the database, just after a trial was created.
+
+        To create a trial, ``study.ask`` looks for waiting ones, and so reads all that is new into
+        Optuna's cache. To read it once more would be the most expensive part of an ask.
+        """
+        cache = self._cache()
+        return cache is not None and trial.number in cache
+
+    def _cache(self) -> Mapping[int, FrozenTrial] | None:
+        """Return the trials that Optuna's cache of a database holds, by their number."""
+        storage = self.storage
+        if isinstance(storage, _CachedStorage) and self.study_id in storage._studies:
+            return storage._studies[self.study_id].trials
+        return None
+
+    def update(self, now: datetime | None, created: FrozenTrial | None = None) -> list[Feedback]:
         """Return the feedback of every trial that changed since the last call.
 
         Args:
             now:
                 The start of the trial about to be asked. Ages are taken against it and not
                 against this machine's clock, so that the result depends on the storage alone.
+            created:
+                A trial just created, if :meth:`knows_from_cache` says so of it.
         """
-        find, new = self._read()
+        find, new = self._read() if created is None else self._read_cache(created)
         for trial in new:
             # Numbers not seen yet below the newest: committed late by another worker.
             for number in range(self._n_seen, trial.number + 1):
@@ -215,6 +239,15 @@ class History:
         trials = storage.get_all_trials(study_id, deepcopy=False)  # sorted by number
         new_from = bisect_left(trials, self._n_seen, key=attrgetter("number"))
         return partial(find_trial, trials), trials[new_from:]
+
+    def _read_cache(
+        self, created: FrozenTrial
+    ) -> tuple[Callable[[int], FrozenTrial | None], Sequence[FrozenTrial]]:
+        """Return the same from Optuna's cache, which was brought up to date for a trial."""
+        cache = self._cache()
+        assert cache is not None, "somebody asked whether it is there"
+        new = map(cache.get, range(self._n_seen, created.number + 1))
+        return cache.get, [trial for trial in new if trial is not None]
 
     def _note_delay(self, trial: FrozenTrial) -> None:
         """Learn how long trials take, from those that were really evaluated to their end."""
