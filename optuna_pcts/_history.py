@@ -67,6 +67,13 @@ _STALE_AT_LEAST = 60.0
 # ... and not before so many have ended: the first may have been much faster than the rest.
 _STALE_NEEDS = 5
 
+# No cell is asked deeper than that, and no trial's attribute can have it split any deeper: each
+# level costs memory and time, for everybody who reads the study.
+MAX_DEPTH = 256
+# Nor has a trial more parameters, or a whole evaluation more steps (which floats can tell apart).
+_MAX_PARAMS = 10_000
+_MAX_STEP = 2**53
+
 # So many of the newest trials must agree on a range that went back and forth.
 _N_AGREEING = 10
 # A parameter with more ranges than this has none.
@@ -146,6 +153,7 @@ class History:
         self._retried: set[int] = set()
         self._heartbeat_checked: float | None = None
         self._heartbeat_lost: set[int] = set()
+        self._has_warned = False  # of attributes that are not what they should be
 
     def belongs_to(self, study: optuna.Study) -> bool:
         return self.storage is study._storage and self.study_id == study._study_id
@@ -296,7 +304,7 @@ class History:
         history = retry.system_attrs.get(_RETRY_KEY)
         for number in history if isinstance(history, list) else ():
             # Only what failed is retried: in a trial added from elsewhere the numbers are others.
-            if isinstance(number, int) and number in self._failed:
+            if _is_integer(number, 0, self._n_seen) and number in self._failed:
                 self._retried.add(number)
                 yield Feedback(number, Status.GONE, {}, math.nan, None)
 
@@ -309,6 +317,12 @@ class History:
 
     def _feedback(self, trial: FrozenTrial, status: Status) -> Feedback:
         cell = recorded_cell(trial)
+        if cell is None and CELL_KEY in trial.system_attrs and not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored; "
+                "so are all others of this study."
+            )
         value, fidelity, curve = math.nan, 1.0, None
         if status is Status.TOLD and trial.state != TrialState.FAIL and trial.values:
             value = self._sign * trial.values[0]
@@ -320,7 +334,9 @@ class History:
             if status is Status.ASKED:
                 value = self._sign * reported
             if curve is not None:
+                curve = curve[:, np.isfinite(curve[1])]  # what diverged on the way has no line
                 curve[1] *= self._sign
+                curve = curve if curve.size else None
         return Feedback(trial.number, status, trial.params, value, cell, fidelity, curve)
 
     def _is_stale(self, trial: FrozenTrial, now: float | None) -> bool:
@@ -367,7 +383,7 @@ class _LongestRun:
 
     def observe(self, trial: FrozenTrial) -> None:
         if trial.intermediate_values and trial.state.is_finished():
-            step = max(trial.intermediate_values)
+            step = min(max(trial.intermediate_values), _MAX_STEP)
             if trial.state == TrialState.COMPLETE:
                 self._completed = max(self._completed, step)
             elif trial.state == TrialState.PRUNED:
@@ -515,7 +531,9 @@ def progress(
     is_sized = SIZED_KEY in trial.system_attrs and cell is not None
     sized = cell.fidelity if cell is not None and is_sized else 1.0
     reports = sorted(
-        (step, value) for step, value in trial.intermediate_values.items() if value == value
+        (min(step, _MAX_STEP), value)
+        for step, value in trial.intermediate_values.items()
+        if value == value
     )
     if not reports or full_step is None:
         # Of a pruned trial, nobody knows how far it went.
@@ -536,13 +554,14 @@ def progress(
 def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:
     """Store with a trial the cell it was asked for."""
     storage, trial_id = study._storage, trial._trial_id
-    attribute: dict[str, Any] = {"depth": cell.depth, "point": dict(cell.point)}
+    depth = min(cell.depth, MAX_DEPTH)
+    attribute: dict[str, Any] = {"depth": depth, "point": dict(cell.point)}
     if cell.fidelity < 1:
         attribute["fidelity"] = cell.fidelity
     if cell.max_resource is not None:
         attribute["max_resource"] = cell.max_resource
     storage.set_trial_system_attr(trial_id, CELL_KEY, attribute)
-    storage.set_trial_user_attr(trial_id, DEPTH_KEY, cell.depth)
+    storage.set_trial_user_attr(trial_id, DEPTH_KEY, depth)
     if cell.max_resource is not None:  # otherwise only if the objective makes use of it
         storage.set_trial_user_attr(trial_id, FIDELITY_KEY, cell.fidelity)
 
@@ -555,25 +574,28 @@ def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: f
 
 
 def recorded_cell(trial: FrozenTrial) -> Cell | None:
-    """Return the cell stored with a trial. Anybody can write there, so it may be anything."""
+    """Return the cell stored with a trial; None if there is none, or something else there.
+
+    Anybody can write to a shared storage, so the attribute may be anything.
+    """
     attribute = trial.system_attrs.get(CELL_KEY)
-    if attribute is None:
-        return None
     if isinstance(attribute, dict):
         depth, point = attribute.get("depth"), attribute.get("point")
         fidelity, resource = attribute.get("fidelity", 1.0), attribute.get("max_resource")
         if (
-            (isinstance(depth, int) and not isinstance(depth, bool) and depth >= 0)
+            _is_integer(depth, 0, MAX_DEPTH)
             and isinstance(point, dict)
+            and len(point) <= _MAX_PARAMS
             and all(isinstance(x, float) and 0 <= x <= 1 for x in point.values())
             and (isinstance(fidelity, (int, float)) and 0 <= fidelity <= 1)
-            and (resource is None or (isinstance(resource, int) and resource > 0))
+            and (resource is None or _is_integer(resource, 1, _MAX_STEP))
         ):
             return Cell(depth, point, float(fidelity), resource)
-    _logger.warning(
-        f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored."
-    )
     return None
+
+
+def _is_integer(x: Any, low: int, high: int) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high
 
 
 def delays(study: optuna.Study) -> list[Delay]:

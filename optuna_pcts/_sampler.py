@@ -207,7 +207,8 @@ class PCTSSampler(BaseSampler):
             history = self._read(study, trial)
             search = self._search_over(search_space, history, trial)
             # An enqueued trial may fix some parameters.
-            fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+            enqueued = trial.system_attrs.get("fixed_params")
+            fixed = {**(enqueued if isinstance(enqueued, dict) else {}), **trial.params}
             has_fidelity = history.is_sized or isinstance(study.pruner, PCTSPruner)
             is_last = has_fidelity and (self._is_finishing or self._fidelity.is_last(trial.number))
             is_full = is_last or self._fidelity.is_full(trial.number)
