@@ -212,13 +212,13 @@ class Processes:
             pipe.send(sampler)
         done, work, pending = 0, Work(), list(self._pipes)
         while pending:
-            for pipe in wait(pending, timeout=0.1):
-                assert isinstance(pipe, Connection)
+            for ready in wait(pending, timeout=0.1):
+                assert isinstance(ready, Connection)
                 try:
-                    work += pipe.recv()
+                    work += ready.recv()
                 except EOFError:
                     raise RuntimeError("A worker has died; its message stands above.") from None
-                pending.remove(pipe)
+                pending.remove(ready)
             begun = n_trials - max(self._left.value, 0)
             progress(begun - done)
             done = begun
@@ -263,7 +263,7 @@ def _work(setting: Setting, pipe: Connection[Any, Any], left: Any) -> None:
             study.stop()
 
     pipe.send(None)
-    with suppress(EOFError):
+    with suppress(EOFError, BrokenPipeError):
         while True:
             study, timed = studies[pipe.recv()]
             n_trials, in_sampler, n_statements = 0, timed.seconds, statements()
@@ -452,8 +452,8 @@ def report(
                     f"{r.attribute_bytes:.0f}",
                     r.n_repeated,
                     r.n_lost,
-                    f"{r.regret:.4f}",
-                    f"{alone[sampler]:.4f}" if sampler in alone else "--",
+                    f"{r.regret:.2g}",
+                    f"{alone[sampler]:.2g}" if sampler in alone else "--",
                 )
             )
     for n_workers, by_sampler in results.items():

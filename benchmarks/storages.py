@@ -13,6 +13,7 @@ import multiprocessing
 from pathlib import Path
 import socket
 from typing import Any
+from typing import TYPE_CHECKING
 
 import optuna
 from optuna.storages import BaseStorage
@@ -20,6 +21,10 @@ from optuna.storages import InMemoryStorage
 from optuna.storages import JournalStorage
 from optuna.storages import RDBStorage
 from optuna.storages.journal import JournalFileBackend
+
+
+if TYPE_CHECKING:  # the other storages need no database
+    from examples.postgres.server import EmbeddedServer
 
 
 MEMORY, SQLITE, JOURNAL, POSTGRES, GRPC = KINDS = (
@@ -51,17 +56,22 @@ def serve(kind: str, folder: Path) -> Iterator[str]:
     elif kind == JOURNAL:
         yield f"journal://{folder}/study.journal"
     elif kind == POSTGRES:
-        from examples.postgres.server import DATABASE
         from examples.postgres.server import EmbeddedServer
 
         with EmbeddedServer() as server:
-            # In the folder of the server nothing is shared but this socket.
-            yield f"postgresql+psycopg2://postgres@/{DATABASE}?host={server.folder}/socket"
+            yield address_of(server)
     elif kind == GRPC:
         with serve(POSTGRES, folder) as behind, _proxy(behind) as port:
             yield f"grpc://localhost:{port}"
     else:
         raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, but got {kind!r}.")
+
+
+def address_of(server: EmbeddedServer) -> str:
+    """Return the address of a storage in an embedded PostgreSQL: by its socket, it has no port."""
+    from examples.postgres.server import DATABASE
+
+    return f"postgresql+psycopg2://postgres@/{DATABASE}?host={server.folder}/socket"
 
 
 def connect(address: str, **options: Any) -> BaseStorage:

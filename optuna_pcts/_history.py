@@ -36,6 +36,7 @@ from functools import partial
 import math
 from operator import attrgetter
 from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 import optuna
@@ -594,7 +595,7 @@ def recorded_cell(trial: FrozenTrial) -> Cell | None:
     return None
 
 
-def _is_integer(x: Any, low: int, high: int) -> bool:
+def _is_integer(x: object, low: int, high: int) -> TypeGuard[int]:
     return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high
 
 

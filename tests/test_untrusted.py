@@ -11,6 +11,7 @@ from helpers import new_trial
 from helpers import propose
 from helpers import tree_of
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import create_trial
@@ -35,13 +36,16 @@ from optuna_pcts._history import recorded_cell
 from optuna_pcts._history import SIZED_KEY
 
 
-SPACE = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}
+SPACE: dict[str, BaseDistribution] = {
+    "x": FloatDistribution(0.0, 1.0),
+    "y": FloatDistribution(0.0, 1.0),
+}
 POINT = {"x": 0.5, "y": 0.25}
 # What would be executed by a reader that evaluates, formats or unpickles what it reads.
 CODE = "__import__('os').abort()"
 PICKLE = "gASVHgAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjANpZHGUhZRSlC4="
 
-ANYTHING = [
+ANYTHING: list[Any] = [
     None,
     True,
     -1,
@@ -58,7 +62,7 @@ ANYTHING = [
     {},
     {"__class__": CODE, "__reduce__": [CODE]},
 ]
-CELLS = [
+CELLS: list[Any] = [
     *ANYTHING,
     {"depth": 10**400, "point": POINT},
     {"depth": MAX_DEPTH + 1, "point": POINT},
