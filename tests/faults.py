@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from typing import Any
+import warnings
 
 from helpers import cells
 from helpers import new_trial
@@ -68,7 +69,13 @@ def objective(trial: optuna.Trial) -> float:
 # ---------------------------------------------------------------------- what must hold
 
 
-def check(study: optuna.Study, *, tolerance: float = 1e-3, n_more: int = 40) -> None:
+def check(
+    study: optuna.Study,
+    *,
+    tolerance: float = 1e-3,  # random trials are this near in one of six studies
+    n_more: int = 60,
+    objective: Callable[[optuna.Trial], float] = objective,
+) -> None:
     """Check what must hold after any fault.
 
     Every finished trial is in the tree exactly once, fresh samplers see the same tree, and the
@@ -93,7 +100,8 @@ def check(study: optuna.Study, *, tolerance: float = 1e-3, n_more: int = 40) -> 
 
     study.sampler = PCTSSampler(seed=0)
     study.optimize(objective, n_trials=n_more)
-    assert min(t.values[0] for t in study.get_trials() if t.values) < tolerance
+    best = min(distance(t.params) for t in study.get_trials()[len(trials) :] if t.values)
+    assert best < tolerance
     if isinstance(sampler, PCTSSampler):
         # Whoever was there all the time sees what a fresh one sees.
         trial_id = new_trial(study)
@@ -110,7 +118,8 @@ def _counts(trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> bool:
     cell = recorded_cell(trial)
     known = {*trial.params, *(cell.point if cell is not None else ())}
     is_retried = any(trial.number in t.system_attrs.get("retry_history", ()) for t in trials)
-    return trial.state.is_finished() and not is_retried and known >= BEST.keys()
+    # Where it is known in part, it counts in the cells that certainly hold it.
+    return trial.state.is_finished() and not is_retried and bool(known & BEST.keys())
 
 
 # ---------------------------------------------------------------------- workers
@@ -133,14 +142,14 @@ class Job:
     sampler: str = "default"
     sleep: float = 0.01  # of an objective
     heartbeat: int | None = None
-    retry: bool = False
+    retries: bool = False
     skew: float = 0.0  # seconds by which the worker's clock is ahead
 
     def load(self) -> optuna.Study:
         options: dict[str, Any] = {}
         if self.heartbeat is not None:
             options = {"heartbeat_interval": self.heartbeat, "grace_period": 2 * self.heartbeat}
-            if self.retry:
+            if self.retries:
                 key = "failed_trial_callback"
                 if hasattr(optuna.storages, "RetryHeartbeatStaleTrialCallback"):
                     key = "heartbeat_stale_trial_callback"
@@ -155,8 +164,9 @@ class Job:
 
 
 def work(job: Job, phase: Any, stop: Any) -> None:
-    """Run trials until told to stop, and say what is being done. Outlive a storage that is away."""
+    """Run trials until told to stop, also if the storage is away, and say what is being done."""
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+    warnings.simplefilter("ignore")
     if job.skew:
         _shift_clock(job.skew)
 
