@@ -177,7 +177,7 @@ def test_a_server_that_goes_away_loses_nothing(database: EmbeddedServer, address
 
 @pytest.mark.slow
 def test_a_server_that_goes_away_for_minutes(database: EmbeddedServer, address: str) -> None:
-    disturb_for(60, database, Job(address))
+    disturb_for(30, database, Job(address))
 
 
 def test_a_sampler_outlives_its_connection(database: EmbeddedServer, address: str) -> None:
@@ -237,7 +237,7 @@ def test_a_study_of_one_value_or_of_failures_goes_on(value: float | None) -> Non
 
     study.optimize(unhelpful, n_trials=12, catch=RuntimeError)
     assert len({tuple(t.params.values()) for t in study.trials}) == 12
-    check(study, n_more=100)
+    check(study, n_more=200)  # failures near the optimum hide it for a while
 
 
 @pytest.mark.parametrize("exponent", [6, 12, 100])
