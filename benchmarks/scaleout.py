@@ -317,6 +317,7 @@ def measure(
     """Let the samplers take turns until each has its trials."""
     walls: dict[str, list[float]] = {sampler: [] for sampler in setting.names}
     works = dict.fromkeys(setting.names, Work())
+    n_fill = len(_trials(setting, storage, next(iter(setting.names))))
     ends = [n_trials * (i + 1) // n_turns for i in range(n_turns)]
     sizes = [end - begin for begin, end in pairwise([0, *ends])]
     for i, size in enumerate(sizes):
@@ -328,21 +329,26 @@ def measure(
             walls[sampler].append(time.perf_counter() - start)
     late = n_turns // 2
     results = {}
-    for sampler, name in setting.names.items():
+    for sampler in setting.names:
         work = works[sampler]
-        trials = optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
-        complete = [t for t in trials if t.state == TrialState.COMPLETE]
+        trials = _trials(setting, storage, sampler)
+        complete = [t for t in trials[n_fill:] if t.state == TrialState.COMPLETE]
         results[sampler] = Result(
             n_trials / sum(walls[sampler]),
             sum(sizes[late:]) / sum(walls[sampler][late:]),
             work.in_sampler / work.seconds,
             work.n_statements / n_trials,
-            sum(map(attribute_bytes, trials)) / n_trials,
+            sum(map(attribute_bytes, complete)) / n_trials,
             len(complete) - len({tuple(t.params.values()) for t in complete}),
             n_trials - len({t.number for t in complete}),
-            min(t.values[0] for t in complete),
+            min(t.values[0] for t in trials if t.state == TrialState.COMPLETE),
         )
     return results
+
+
+def _trials(setting: Setting, storage: BaseStorage, sampler: str) -> list[FrozenTrial]:
+    study = optuna.load_study(study_name=setting.names[sampler], storage=storage)
+    return study.get_trials(deepcopy=False)
 
 
 def attribute_bytes(trial: FrozenTrial) -> int:
@@ -351,9 +357,17 @@ def attribute_bytes(trial: FrozenTrial) -> int:
     return sum(len(key) + len(json.dumps(value)) for key, value in attributes.items())
 
 
-def regret_of_one(sampler: str, problem: str, n_trials: int, bar: Any) -> float:
+def fillers(problem: str, n: int) -> list[FrozenTrial]:
+    """Return random trials, the same for each sampler: a study is not always new."""
+    study = optuna.create_study(sampler=RandomSampler(seed=0))
+    study.optimize(Objective(problem), n_trials=n)
+    return study.get_trials(deepcopy=False)
+
+
+def regret_of_one(sampler: str, problem: str, n_trials: int, n_fill: int, bar: Any) -> float:
     """Return the regret of the same number of trials by one worker, who sees all feedback."""
     study = optuna.create_study(sampler=SAMPLERS[sampler](None))
+    study.add_trials(fillers(problem, n_fill))
     bar.set_description(f"{sampler}, one worker")
     study.optimize(Objective(problem), n_trials=n_trials, callbacks=[lambda *_: bar.update(1)])
     return study.best_value
@@ -365,8 +379,12 @@ def run(args: argparse.Namespace, n_workers: int, bar: Any) -> dict[str, Result]
         address = stack.enter_context(serve(args.storage, folder))
         storage = connect(address)
         names = {sampler: f"{sampler} {n_workers}" for sampler in args.samplers}
-        for name in names.values():
-            optuna.create_study(study_name=name, storage=storage)
+        for sampler, name in names.items():
+            study = optuna.create_study(study_name=name, storage=storage)
+            bar.set_description(f"fill for {sampler}")
+            for trial in fillers(args.problem, args.fill):
+                study.add_trial(trial)
+                bar.update(1)
         setting = Setting(address, names, args.problem, args.sleep)
         crew: Crew
         if args.storage == MEMORY:
@@ -392,10 +410,13 @@ def main() -> None:
     parser.add_argument(
         "--sleep", type=float, default=0.05, help="seconds of an evaluation, on average (0.05)"
     )
+    parser.add_argument(
+        "--fill", type=int, default=0, help="random trials that each study begins with (0)"
+    )
     parser.add_argument("--turns", type=int, default=8, help="turns of each sampler (8)")
     args = parser.parse_args()
-    if min(*args.workers, args.trials) < 1 or args.sleep < 0:
-        parser.error("--workers and --trials must be positive, and --sleep not negative")
+    if min(*args.workers, args.trials) < 1 or min(args.sleep, args.fill) < 0:
+        parser.error("--workers and --trials must be positive, --sleep and --fill not negative")
     if not 2 <= args.turns <= args.trials:
         parser.error("--turns must be at least 2, and at most --trials")
     _be_quiet()
@@ -405,13 +426,14 @@ def main() -> None:
 
     results: dict[int, dict[str, Result]] = {}
     alone: dict[str, float] = {}
-    total = args.trials * len(args.samplers) * (len(args.workers) + 1)
+    n_studies = len(args.samplers) * len(args.workers)
+    total = args.trials * (len(args.samplers) + n_studies) + args.fill * n_studies
     with tqdm(total=total, unit="trial", file=sys.stderr) as bar:
         try:
             for n_workers in args.workers:
                 results[n_workers] = run(args, n_workers, bar)
             for sampler in args.samplers:
-                alone[sampler] = regret_of_one(sampler, args.problem, args.trials, bar)
+                alone[sampler] = regret_of_one(sampler, args.problem, args.trials, args.fill, bar)
         except KeyboardInterrupt:
             print("\ninterrupted: what was measured until then", file=sys.stderr)
     print(report(args, results, alone))
@@ -423,7 +445,8 @@ def report(
     alone: Mapping[str, float],
 ) -> str:
     lines = [
-        f"{args.storage}, {args.problem}, {args.trials} trials of {args.sleep:g} seconds each",
+        f"{args.storage}, {args.problem}, {args.trials} trials of {args.sleep:g} seconds each, after "
+        f"{args.fill} random ones",
         "",
         *table(
             "workers",

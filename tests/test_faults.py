@@ -49,13 +49,6 @@ from optuna_pcts import PCTSSampler
 N_WORKERS = 4
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[EmbeddedServer]:
-    """A PostgreSQL for nobody but these tests, which are rude to it."""
-    with EmbeddedServer() as server:
-        yield server
-
-
 @pytest.fixture
 def address(database: EmbeddedServer) -> Iterator[str]:
     """An empty storage in it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 import math
 import time
 from typing import Any
@@ -17,8 +18,10 @@ from optuna.storages import BaseStorage
 from optuna.trial import create_trial
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
+from psycopg2 import sql
 import pytest
 
+from examples.postgres.server import EmbeddedServer
 from optuna_pcts import CostBudget
 from optuna_pcts import fidelity
 from optuna_pcts import fit_cost
@@ -201,3 +204,58 @@ def test_steps_beyond_all_bounds_are_no_error(steps: Mapping[int, float]) -> Non
     study.ask(SPACE)
     assert isinstance(study.sampler, PCTSSampler)
     assert tree_of(study.sampler).n_told == 8
+
+
+# ---------------------------------------------------------------------- the PostgreSQL example
+
+HOSTILE_TEXT = ["'; DROP TABLE orders; --", "1\nfsync = off", "\\'", 'a"b', "'' OR 1 = 1", "\\"]
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXT)
+def test_a_setting_is_one_quoted_value_whatever_its_text(
+    database: EmbeddedServer, text: str
+) -> None:
+    """It is read back by a real server as it was given, and nothing beside it."""
+    from examples.postgres.knobs import conf_line
+
+    line = conf_line("application_name", text)
+    assert "\n" not in line
+    database.restart({"application_name": text})
+    with closing(database.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%tuning.conf'"
+        )
+        assert cursor.fetchall() == [("application_name", text)]
+        cursor.execute("SHOW fsync")
+        assert cursor.fetchall() == [("on",)]
+
+
+@pytest.mark.parametrize("name", [*HOSTILE_TEXT, "../../etc/passwd", "x" * 200])
+def test_names_of_tables_and_columns_are_quoted(database: EmbeddedServer, name: str) -> None:
+    from examples.postgres.knobs import Index
+
+    name = name.replace(".", "_").encode()[:63].decode()  # dots are schemas, 63 the server's limit
+    index = Index(name, (name,))
+    with closing(database.connect()) as connection, connection.cursor() as cursor:
+        columns = (sql.Identifier(name), sql.Identifier(name))
+        cursor.execute(sql.SQL("CREATE TABLE {} ({} integer)").format(*columns))
+        cursor.execute(index.create())
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = %s", (name,))
+        assert cursor.fetchall() == [(index.name,)]
+        cursor.execute(index.drop())
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = %s", (name,))
+        assert cursor.fetchall() == []
+
+
+def test_a_report_of_the_example_survives_what_others_wrote() -> None:
+    from examples.postgres.report import means_by_depth
+    from examples.postgres.tune import COST
+    from examples.postgres.tune import spent
+
+    study = optuna.create_study()
+    for value in ANYTHING:
+        if value is not True:  # a number, for Python
+            study.add_trial(told(0, user={COST: value, DEPTH_KEY: value, "seconds": value}))
+    study.add_trial(told(0, user={COST: 2.0, DEPTH_KEY: 3, "seconds": 4.0}))
+    assert spent(study) == 2.0
+    assert means_by_depth(study.trials, "seconds") == ([4], [4.0])
