@@ -40,6 +40,7 @@ import warnings
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.distributions import distribution_to_json
 from optuna.samplers import BaseSampler
 from optuna.samplers import RandomSampler
 from optuna.samplers import TPESampler
@@ -64,6 +65,7 @@ SAMPLERS: dict[str, Callable[[int | None], BaseSampler]] = {
     "Random": lambda seed: RandomSampler(seed=seed),
     "TPE": lambda seed: TPESampler(seed=seed),
 }
+_RUNNING = (TrialState.RUNNING, None, None)
 # To reach with 16 workers on PostgreSQL: PCTS against Random.
 TARGET_RATIO = 0.9
 
@@ -364,6 +366,49 @@ def fillers(problem: str, n: int) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False)
 
 
+def fill(study: optuna.Study, trials: list[FrozenTrial]) -> None:
+    """Add trials to an empty study. Into a database all at once: one by one takes minutes."""
+    backend = getattr(study._storage, "_backend", None)
+    if not isinstance(backend, optuna.storages.RDBStorage):
+        study.add_trials(trials)
+        return
+    from optuna.storages._rdb import models
+
+    with backend.scoped_session() as session, session.begin():
+        rows = [
+            models.TrialModel(
+                study_id=study._study_id,
+                number=trial.number,
+                state=trial.state,
+                datetime_start=trial.datetime_start,
+                datetime_complete=trial.datetime_complete,
+            )
+            for trial in trials
+        ]
+        session.add_all(rows)
+        session.flush()
+        for model, trial in zip(rows, trials):
+            for name, value in trial.params.items():
+                distribution = trial.distributions[name]
+                session.add(
+                    models.TrialParamModel(
+                        trial_id=model.trial_id,
+                        param_name=name,
+                        param_value=distribution.to_internal_repr(value),
+                        distribution_json=distribution_to_json(distribution),
+                    )
+                )
+            for value in trial.values or ():
+                session.add(
+                    models.TrialValueModel(
+                        trial_id=model.trial_id,
+                        objective=0,
+                        value=value,
+                        value_type=models.TrialValueModel.TrialValueType.FINITE,
+                    )
+                )
+
+
 def regret_of_one(sampler: str, problem: str, n_trials: int, n_fill: int, bar: Any) -> float:
     """Return the regret of the same number of trials by one worker, who sees all feedback."""
     study = optuna.create_study(sampler=SAMPLERS[sampler](None))
@@ -382,9 +427,11 @@ def run(args: argparse.Namespace, n_workers: int, bar: Any) -> dict[str, Result]
         for sampler, name in names.items():
             study = optuna.create_study(study_name=name, storage=storage)
             bar.set_description(f"fill for {sampler}")
-            for trial in fillers(args.problem, args.fill):
-                study.add_trial(trial)
-                bar.update(1)
+            trials = fillers(args.problem, args.fill + args.lost)
+            for trial in trials[args.fill :]:
+                trial.state, trial.values, trial.datetime_complete = _RUNNING
+            fill(study, trials)
+            bar.update(len(trials))
         setting = Setting(address, names, args.problem, args.sleep)
         crew: Crew
         if args.storage == MEMORY:
@@ -413,10 +460,13 @@ def main() -> None:
     parser.add_argument(
         "--fill", type=int, default=0, help="random trials that each study begins with (0)"
     )
+    parser.add_argument(
+        "--lost", type=int, default=0, help="running trials of dead workers, likewise (0)"
+    )
     parser.add_argument("--turns", type=int, default=8, help="turns of each sampler (8)")
     args = parser.parse_args()
-    if min(*args.workers, args.trials) < 1 or min(args.sleep, args.fill) < 0:
-        parser.error("--workers and --trials must be positive, --sleep and --fill not negative")
+    if min(*args.workers, args.trials) < 1 or min(args.sleep, args.fill, args.lost) < 0:
+        parser.error("--workers and --trials must be positive, and all others not negative")
     if not 2 <= args.turns <= args.trials:
         parser.error("--turns must be at least 2, and at most --trials")
     _be_quiet()
@@ -427,7 +477,7 @@ def main() -> None:
     results: dict[int, dict[str, Result]] = {}
     alone: dict[str, float] = {}
     n_studies = len(args.samplers) * len(args.workers)
-    total = args.trials * (len(args.samplers) + n_studies) + args.fill * n_studies
+    total = args.trials * (len(args.samplers) + n_studies) + (args.fill + args.lost) * n_studies
     with tqdm(total=total, unit="trial", file=sys.stderr) as bar:
         try:
             for n_workers in args.workers:
@@ -445,8 +495,8 @@ def report(
     alone: Mapping[str, float],
 ) -> str:
     lines = [
-        f"{args.storage}, {args.problem}, {args.trials} trials of {args.sleep:g} seconds each, after "
-        f"{args.fill} random ones",
+        f"{args.storage}, {args.problem}, {args.trials} trials of {args.sleep:g} seconds each, "
+        f"after {args.fill} random ones and {args.lost} lost ones",
         "",
         *table(
             "workers",
