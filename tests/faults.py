@@ -12,9 +12,11 @@ import enum
 import math
 import multiprocessing
 import os
+from pathlib import Path
 import random
 import signal
 import sys
+import tempfile
 import time
 from typing import Any
 import warnings
@@ -163,8 +165,11 @@ class Job:
         )
 
 
-def work(job: Job, phase: Any, stop: Any) -> None:
-    """Run trials until told to stop, also if the storage is away, and say what is being done."""
+def work(job: Job, phase: Any, stop: Any, told: str) -> None:
+    """Run trials until told to stop, also if the storage is away, and say what is being done.
+
+    What was told, so far as the storage has said so, is noted in a file of this worker's own.
+    """
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     warnings.simplefilter("ignore")
     if job.skew:
@@ -177,7 +182,9 @@ def work(job: Job, phase: Any, stop: Any) -> None:
         phase.value = Phase.TELL
         return value
 
-    def next_ask(study: optuna.Study, _: FrozenTrial) -> None:
+    def next_ask(study: optuna.Study, trial: FrozenTrial) -> None:
+        with open(told, "a") as file:
+            file.write(f"{trial.number} {trial.values[0]!r}\n")
         phase.value = Phase.ASK
         if stop.value:
             study.stop()
@@ -216,16 +223,21 @@ class Crew:
             One for each worker.
         killed:
             How many were killed, by what they were doing at that very moment.
+        told:
+            When all have stopped: the value of each trial that a worker has told.
     """
 
     jobs: Sequence[Job]
     killed: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
+    told: dict[int, float] = field(default_factory=dict)
 
     def __enter__(self) -> Crew:
         # From a process that has all modules loaded: a new worker is there at once.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["optuna_pcts", "sqlalchemy.orm", "psycopg2"])
         self._stop = self._context.RawValue("b", 0)
+        self._notes = tempfile.TemporaryDirectory()
+        self._n_started = 0
         self._workers = [self._start(job) for job in self.jobs]
         return self
 
@@ -236,12 +248,29 @@ class Crew:
             worker.join(max(deadline - time.monotonic(), 0.1))
             worker.kill()
             worker.join()
+        lines = [
+            line
+            for notes in Path(self._notes.name).iterdir()
+            for line in notes.read_text().splitlines(keepends=True)
+            if line.endswith("\n")  # or the worker was killed while it wrote
+        ]
+        self.told = {int(n): float(value) for n, value in map(str.split, lines)}
+        self._notes.cleanup()
+
+    def losses(self, study: optuna.Study) -> int:
+        """Count the trials that a worker has told, and that are not in the storage like that."""
+        trials = study.get_trials(deepcopy=False)
+        kept = {t.number: t.values[0] for t in trials if t.state == TrialState.COMPLETE}
+        return sum(kept.get(number) != value for number, value in self.told.items())
 
     def _start(self, job: Job) -> tuple[Any, Any]:
         # Shared memory without a lock, which a worker could take to its grave.
         phase = self._context.RawValue("b", 0)
-        stop = self._stop
-        worker = self._context.Process(target=work, args=(job, phase, stop), daemon=True)
+        self._n_started += 1
+        notes = f"{self._notes.name}/{self._n_started}"
+        worker = self._context.Process(
+            target=work, args=(job, phase, self._stop, notes), daemon=True
+        )
         worker.start()
         return worker, phase
 
