@@ -14,8 +14,9 @@ from optuna.trial import TrialState
 from optuna_pcts._checks import check_number
 from optuna_pcts._cost import CostModel
 from optuna_pcts._cost import declared_cost
+from optuna_pcts._cost import known_cost
 from optuna_pcts._cost import level_of_trial
-from optuna_pcts._cost import trial_cost
+from optuna_pcts._cost import warn_of_malformed_cost
 from optuna_pcts._fidelity import LAST_SHARE
 from optuna_pcts._history import clock
 from optuna_pcts._history import duration
@@ -90,6 +91,7 @@ class CostBudget:
         self.budget = float(budget)
         self._cost = cost
         self._stale_after = stale_after
+        self._has_warned = False
         self._ledger: _Ledger | None = None
         self._lock = threading.Lock()  # the threads of `n_jobs` share this object
 
@@ -113,7 +115,7 @@ class CostBudget:
             if ledger is None or not ledger.belongs_to(study) or len(trials) < ledger.n_trials:
                 ledger = self._ledger = _Ledger(study)
             running = ledger.update(trials, self._finished_cost)
-            return ledger.total + math.fsum(
+            return ledger.total + sum(
                 self._running_cost(trial, ledger.newest)
                 for trial in running
                 if not self._is_stale(trial, ledger)
@@ -139,7 +141,9 @@ class CostBudget:
 
     def _finished_cost(self, trial: FrozenTrial) -> float:
         if self._cost is None:
-            return trial_cost(trial) or 0.0
+            # Of all that are malformed, one is enough to know.
+            self._has_warned = self._has_warned or warn_of_malformed_cost(trial)
+            return known_cost(trial) or 0.0
         return self._expected_cost(trial)
 
     def _running_cost(self, trial: FrozenTrial, newest: float | None) -> float:

@@ -26,6 +26,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 import math
+from reprlib import repr as short_repr
+import sys
 from typing import Any
 from typing import overload
 from typing import Protocol
@@ -39,6 +41,7 @@ from optuna.trial import FrozenTrial
 from optuna_pcts._checks import check_number
 from optuna_pcts._history import DEPTH_KEY
 from optuna_pcts._history import duration
+from optuna_pcts._history import MAX_DEPTH
 from optuna_pcts._policy import FloatArray
 
 
@@ -416,28 +419,40 @@ def trial_cost(trial: FrozenTrial) -> float | None:
     """
     if not isinstance(trial, FrozenTrial):
         raise TypeError(f"`trial` must be a FrozenTrial, but got {trial!r}.")
+    warn_of_malformed_cost(trial)
+    return known_cost(trial)
+
+
+def known_cost(trial: FrozenTrial) -> float | None:
     declared = declared_cost(trial)
     if declared is not None:
         return declared
-    if COST_KEY in trial.user_attrs:
-        _logger.warning(
-            f"Trial {trial.number} has a malformed attribute `{COST_KEY}`, which is ignored: it "
-            f"must be a finite number of at least 0, but is {trial.user_attrs[COST_KEY]!r}."
-        )
     seconds = duration(trial)
     return None if seconds is None or seconds < 0 else seconds
 
 
+def warn_of_malformed_cost(trial: FrozenTrial) -> bool:
+    """Warn of what a trial declares, if that is no cost, and return whether it was so."""
+    is_malformed = COST_KEY in trial.user_attrs and declared_cost(trial) is None
+    if is_malformed:
+        given = short_repr(trial.user_attrs[COST_KEY])  # it may be anything, of any size
+        _logger.warning(
+            f"Trial {trial.number} has a malformed attribute `{COST_KEY}`, which is ignored: it "
+            f"must be a finite number of at least 0, but is {given}."
+        )
+    return is_malformed
+
+
 def declared_cost(trial: FrozenTrial) -> float | None:
     cost = trial.user_attrs.get(COST_KEY)
-    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)):
         return None
-    return float(cost)
+    return float(cost) if 0 <= cost <= sys.float_info.max else None
 
 
 def level_of_trial(trial: FrozenTrial) -> int | None:
     """Return the paper's h of a trial. Anybody can write the attribute, so it may be anything."""
     depth = trial.user_attrs.get(DEPTH_KEY)
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 0:
+    if isinstance(depth, bool) or not isinstance(depth, int) or not 0 <= depth <= MAX_DEPTH:
         return None
     return depth + 1

@@ -19,10 +19,11 @@ from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
 from optuna_pcts._cost import ConstantCost
 from optuna_pcts._cost import ExponentialCost
+from optuna_pcts._cost import known_cost
 from optuna_pcts._cost import level_of_trial
 from optuna_pcts._cost import LinearGrowth
 from optuna_pcts._cost import PolynomialDecay
-from optuna_pcts._cost import trial_cost
+from optuna_pcts._cost import warn_of_malformed_cost
 from optuna_pcts._history import DEPTH_KEY
 from optuna_pcts._policy import FloatArray
 
@@ -282,7 +283,7 @@ def fit_cost(
 def _measured(study: optuna.Study) -> tuple[NDArray[np.int64], FloatArray]:
     """Return the level h and the logarithm of the cost of each trial that has both."""
     levels, costs, n_ended, n_free = [], [], 0, 0
-    malformed = []
+    malformed, has_warned = [], False
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)):
         n_ended += 1
         level = level_of_trial(trial)
@@ -290,7 +291,8 @@ def _measured(study: optuna.Study) -> tuple[NDArray[np.int64], FloatArray]:
             if DEPTH_KEY in trial.user_attrs:
                 malformed.append(trial.number)
             continue
-        cost = trial_cost(trial)
+        has_warned = has_warned or warn_of_malformed_cost(trial)
+        cost = known_cost(trial)
         if cost is None:
             continue
         if cost == 0:

@@ -37,12 +37,14 @@ import math
 from operator import attrgetter
 import time
 from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.storages import InMemoryStorage
+from optuna.storages._cached_storage import _CachedStorage
 from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
@@ -72,6 +74,12 @@ _STALE_NEEDS = 5
 
 # A trial that seems to have taken longer has a start from another clock: a simulation's, say.
 _MAX_DELAY = 366 * 24 * 3600.0
+# No cell is asked deeper than that, and no trial's attribute can have it split any deeper: each
+# level costs memory and time, for everybody who reads the study.
+MAX_DEPTH = 256
+# Nor has a trial more parameters, or a whole evaluation more steps (which floats can tell apart).
+_MAX_PARAMS = 10_000
+_MAX_STEP = 2**53
 
 # So many of the newest trials must agree on a range that went back and forth.
 _N_AGREEING = 10
@@ -160,6 +168,7 @@ class History:
         self._retried: set[int] = set()
         self._heartbeat_checked: float | None = None
         self._heartbeat_lost: set[int] = set()
+        self._has_warned = False  # of attributes that are not what they should be
 
     def belongs_to(self, study: optuna.Study) -> bool:
         return self.storage is study._storage and self.study_id == study._study_id
@@ -174,15 +183,38 @@ class History:
         """Numbers of the trials that run, also of those that seem lost."""
         return [n for n, seen in self._open.items() if seen.is_running]
 
-    def update(self, now: datetime | None) -> list[Feedback]:
+    @property
+    def unseen(self) -> list[int]:
+        """Numbers of trials of other workers that must be there, but were not yet to be seen."""
+        return [n for n, seen in self._open.items() if seen.status is None]
+
+    def knows_from_cache(self, trial: FrozenTrial) -> bool:
+        """Whether :meth:`update` can do without the database, just after a trial was created.
+
+        To create a trial, ``study.ask`` looks for waiting ones, and so reads all that is new into
+        Optuna's cache. To read it once more would be the most expensive part of an ask.
+        """
+        cache = self._cache()
+        return cache is not None and trial.number in cache
+
+    def _cache(self) -> Mapping[int, FrozenTrial] | None:
+        """Return the trials that Optuna's cache of a database holds, by their number."""
+        storage = self.storage
+        if isinstance(storage, _CachedStorage) and self.study_id in storage._studies:
+            return storage._studies[self.study_id].trials
+        return None
+
+    def update(self, now: datetime | None, created: FrozenTrial | None = None) -> list[Feedback]:
         """Return the feedback of every trial that changed since the last call.
 
         Args:
             now:
                 The start of the trial about to be asked. Ages are taken against it and not
                 against this machine's clock, so that the result depends on the storage alone.
+            created:
+                A trial just created, if :meth:`knows_from_cache` says so of it.
         """
-        find, new = self._read()
+        find, new = self._read() if created is None else self._read_cache(created)
         for trial in new:
             # Numbers not seen yet below the newest: committed late by another worker.
             for number in range(self._n_seen, trial.number + 1):
@@ -237,6 +269,15 @@ class History:
             return self._trials
         return self.storage.get_all_trials(self.study_id, deepcopy=False)
 
+    def _read_cache(
+        self, created: FrozenTrial
+    ) -> tuple[Callable[[int], FrozenTrial | None], Sequence[FrozenTrial]]:
+        """Return the same from Optuna's cache, which was brought up to date for a trial."""
+        cache = self._cache()
+        assert cache is not None, "somebody asked whether it is there"
+        new = map(cache.get, range(self._n_seen, created.number + 1))
+        return cache.get, [trial for trial in new if trial is not None]
+
     def _note_delay(self, trial: FrozenTrial) -> None:
         """Learn how long trials take, from those that were really evaluated to their end."""
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
@@ -284,7 +325,7 @@ class History:
         history = retry.system_attrs.get(_RETRY_KEY)
         for number in history if isinstance(history, list) else ():
             # Only what failed is retried: in a trial added from elsewhere the numbers are others.
-            if isinstance(number, int) and number in self._failed:
+            if _is_integer(number, 0, self._n_seen) and number in self._failed:
                 self._retried.add(number)
                 yield Feedback(number, Status.GONE, {}, math.nan, None)
 
@@ -297,6 +338,12 @@ class History:
 
     def _feedback(self, trial: FrozenTrial, status: Status) -> Feedback:
         cell = recorded_cell(trial)
+        if cell is None and CELL_KEY in trial.system_attrs and not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored; "
+                "so are all others of this study."
+            )
         value, fidelity, curve = math.nan, 1.0, None
         if status is Status.TOLD and trial.state != TrialState.FAIL and trial.values:
             value = self._sign * trial.values[0]
@@ -308,7 +355,9 @@ class History:
             if status is Status.ASKED:
                 value = self._sign * reported
             if curve is not None:
+                curve = curve[:, np.isfinite(curve[1])]  # what diverged on the way has no line
                 curve[1] *= self._sign
+                curve = curve if curve.size else None
         return Feedback(trial.number, status, trial.params, value, cell, fidelity, curve)
 
     def _is_stale(self, trial: FrozenTrial, now: float | None) -> bool:
@@ -355,7 +404,7 @@ class _LongestRun:
 
     def observe(self, trial: FrozenTrial) -> None:
         if trial.intermediate_values and trial.state.is_finished():
-            step = max(trial.intermediate_values)
+            step = min(max(trial.intermediate_values), _MAX_STEP)
             if trial.state == TrialState.COMPLETE:
                 self._completed = max(self._completed, step)
             elif trial.state == TrialState.PRUNED:
@@ -503,7 +552,9 @@ def progress(
     is_sized = SIZED_KEY in trial.system_attrs and cell is not None
     sized = cell.fidelity if cell is not None and is_sized else 1.0
     reports = sorted(
-        (step, value) for step, value in trial.intermediate_values.items() if value == value
+        (min(step, _MAX_STEP), value)
+        for step, value in trial.intermediate_values.items()
+        if value == value
     )
     if not reports or full_step is None:
         # Of a pruned trial, nobody knows how far it went.
@@ -524,13 +575,14 @@ def progress(
 def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:
     """Store with a trial the cell it was asked for."""
     storage, trial_id = study._storage, trial._trial_id
-    attribute: dict[str, Any] = {"depth": cell.depth, "point": dict(cell.point)}
+    depth = min(cell.depth, MAX_DEPTH)
+    attribute: dict[str, Any] = {"depth": depth, "point": dict(cell.point)}
     if cell.fidelity < 1:
         attribute["fidelity"] = cell.fidelity
     if cell.max_resource is not None:
         attribute["max_resource"] = cell.max_resource
     storage.set_trial_system_attr(trial_id, CELL_KEY, attribute)
-    storage.set_trial_user_attr(trial_id, DEPTH_KEY, cell.depth)
+    storage.set_trial_user_attr(trial_id, DEPTH_KEY, depth)
     if cell.max_resource is not None:  # otherwise only if the objective makes use of it
         storage.set_trial_user_attr(trial_id, FIDELITY_KEY, cell.fidelity)
 
@@ -555,25 +607,28 @@ def record_delay(study: optuna.Study, trial: FrozenTrial) -> None:
 
 
 def recorded_cell(trial: FrozenTrial) -> Cell | None:
-    """Return the cell stored with a trial. Anybody can write there, so it may be anything."""
+    """Return the cell stored with a trial; None if there is none, or something else there.
+
+    Anybody can write to a shared storage, so the attribute may be anything.
+    """
     attribute = trial.system_attrs.get(CELL_KEY)
-    if attribute is None:
-        return None
     if isinstance(attribute, dict):
         depth, point = attribute.get("depth"), attribute.get("point")
         fidelity, resource = attribute.get("fidelity", 1.0), attribute.get("max_resource")
         if (
-            (isinstance(depth, int) and not isinstance(depth, bool) and depth >= 0)
+            _is_integer(depth, 0, MAX_DEPTH)
             and isinstance(point, dict)
+            and len(point) <= _MAX_PARAMS
             and all(isinstance(x, float) and 0 <= x <= 1 for x in point.values())
             and (isinstance(fidelity, (int, float)) and 0 <= fidelity <= 1)
-            and (resource is None or (isinstance(resource, int) and resource > 0))
+            and (resource is None or _is_integer(resource, 1, _MAX_STEP))
         ):
             return Cell(depth, point, float(fidelity), resource)
-    _logger.warning(
-        f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored."
-    )
     return None
+
+
+def _is_integer(x: object, low: int, high: int) -> TypeGuard[int]:
+    return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high
 
 
 def delays(study: optuna.Study) -> list[Delay]:

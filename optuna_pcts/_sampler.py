@@ -232,7 +232,8 @@ class PCTSSampler(BaseSampler):
             history = self._read(study, trial)
             search = self._search_over(search_space, history, trial)
             # An enqueued trial may fix some parameters.
-            fixed = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+            enqueued = trial.system_attrs.get("fixed_params")
+            fixed = {**(enqueued if isinstance(enqueued, dict) else {}), **trial.params}
             has_fidelity = history.is_sized or isinstance(study.pruner, PCTSPruner)
             is_last = has_fidelity and (self._is_finishing or self._fidelity.is_last(trial.number))
             is_full = is_last or self._fidelity.is_full(trial.number)
@@ -279,6 +280,10 @@ class PCTSSampler(BaseSampler):
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
+        if len(study.directions) == 1:
+            with self._exclusive():
+                if self._history_of(study).knows_from_cache(trial):
+                    self._read(study, trial, is_created=True)
 
     def after_trial(
         self,
@@ -333,15 +338,23 @@ class PCTSSampler(BaseSampler):
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
-    def _read(self, study: optuna.Study, trial: FrozenTrial) -> History:
-        """Fold what is new in the storage into the trees, once per trial."""
+    def _history_of(self, study: optuna.Study) -> History:
+        """Return what was read of a study so far."""
         history = self._history
         if history is None or not history.belongs_to(study):
             self._forget()
             history = self._history = History(study, self._stale_after)
+        return history
+
+    def _read(
+        self, study: optuna.Study, trial: FrozenTrial, *, is_created: bool = False
+    ) -> History:
+        """Fold what is new in the storage into the trees, once per trial."""
+        history = self._history_of(study)
         if self._read_for != trial.number:
+            created = trial if is_created else None
             try:
-                for feedback in history.update(trial.datetime_start):
+                for feedback in history.update(trial.datetime_start, created):
                     for search in self._searches:
                         if feedback.number != trial.number:  # it is about to be asked
                             search.fold(feedback)
@@ -402,7 +415,7 @@ class PCTSSampler(BaseSampler):
         """Return the part of a cell's side from which to draw the point: 0 is its centre."""
         if self._point == "uniform":
             return 1.0
-        others = [n for n in history.unfinished if n != trial.number]
+        others = [n for n in (*history.unfinished, *history.unseen) if n != trial.number]
         # Before the first feedback there is no cell to tell about, and a grid of centres gets no
         # nearer to the faces of the cube. But where a parameter is expensive to change, centres
         # share its value.

@@ -304,7 +304,7 @@ class SearchSpace:
             if name in params:
                 try:
                     position = axis.to_unit(params[name])
-                except (TypeError, ValueError):  # a value of another kind
+                except (TypeError, ValueError, OverflowError):  # a value of another kind
                     return None
                 if position != position:
                     return None

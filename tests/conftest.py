@@ -58,6 +58,15 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
 
 
 @pytest.fixture(scope="module")
+def database() -> Iterator[EmbeddedServer]:
+    """An empty PostgreSQL, for tests that are rude to it."""
+    from examples.postgres.server import EmbeddedServer
+
+    with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedServer]:
     """A PostgreSQL with the tables of a small shop."""
     from examples.postgres.server import EmbeddedServer

@@ -114,6 +114,13 @@ class Knob:
         return f"{value:.4g}" if isinstance(value, float) else f"{value}{self.unit}"
 
 
+def conf_line(name: str, text: str) -> str:
+    """Return a setting as a line of postgresql.conf, whatever its text is."""
+    # In quotes a backslash begins an escape, and a line cannot go on on the next one.
+    quoted = text.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n")
+    return f"{name} = '{quoted}'"
+
+
 def memory_mb() -> int:
     """Return the memory that there is for the server: the machine's, or the container's."""
     amount = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -200,7 +207,7 @@ class Knobs:
     def as_conf(self, configuration: Configuration) -> str:
         """Return a fragment of postgresql.conf."""
         lines = [
-            f"{name} = '{text}'{'  # needs a restart' if cost is Cost.RESTART else ''}\n"
+            f"{conf_line(name, text)}{'  # needs a restart' if cost is Cost.RESTART else ''}\n"
             for cost in (Cost.RESTART, Cost.SESSION)
             for name, text in self.settings(configuration, cost).items()
         ]

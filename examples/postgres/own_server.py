@@ -26,6 +26,7 @@ from examples.postgres.failure import classified
 from examples.postgres.failure import ConfigError
 from examples.postgres.failure import Kind
 from examples.postgres.failure import ServerLostError
+from examples.postgres.knobs import conf_line
 
 
 _POLL = 0.05
@@ -174,7 +175,7 @@ class OwnServer:
 
     def _write_file(self, settings: Mapping[str, str | None]) -> None:
         path = Path(json.loads(self._saved.read_text())["auto_conf"])
-        own = [f"{name} = '{text}'" for name, text in settings.items() if text is not None]
+        own = [conf_line(name, text) for name, text in settings.items() if text is not None]
         try:
             lines = path.read_text().splitlines()
             kept = [line for line in lines if line.split("=")[0].strip() not in settings]

@@ -18,11 +18,13 @@ from optuna.trial import FrozenTrial
 
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.evaluator import Measurement
+from examples.postgres.failure import one_line
 from examples.postgres.knobs import Configuration
 from examples.postgres.paired import Paired
 from examples.postgres.tune import FAILURE
 from examples.postgres.tune import QUERIES
 from examples.postgres.tune import RECONFIGURATION
+from examples.postgres.tune import seconds
 from examples.postgres.tune import split_order
 
 
@@ -71,12 +73,12 @@ def write_report(
 
 def _summary(trials: Sequence[FrozenTrial]) -> str:
     totals = [
-        f"{sum(trial.user_attrs.get(key, 0.0) for trial in trials):.1f} s {label}"
+        f"{sum(seconds(trial, key) for trial in trials):.1f} s {label}"
         for key, label in ((RECONFIGURATION, "of reconfiguration"), (QUERIES, "of queries"))
     ]
     lines = [f"{len(trials)} trials: {', '.join(totals)}"]
     lines += [
-        f"trial {trial.number} {trial.user_attrs[FAILURE]}"
+        f"trial {trial.number} {one_line(trial.user_attrs[FAILURE])}"
         for trial in trials
         if FAILURE in trial.user_attrs
     ]
@@ -135,9 +137,10 @@ def means_by_depth(trials: Sequence[FrozenTrial], key: str) -> tuple[list[int], 
     """Return the depths h, from 1, and the mean of a user attribute at each."""
     by_depth: dict[int, list[float]] = {}
     for trial in trials:
-        if DEPTH in trial.user_attrs and key in trial.user_attrs:
-            level = trial.user_attrs[DEPTH] + 1
-            by_depth.setdefault(level, []).append(trial.user_attrs[key])
+        depth = trial.user_attrs.get(DEPTH)
+        # Anybody can write to a study that others share: a picture has room for so many depths.
+        if key in trial.user_attrs and isinstance(depth, int) and 0 <= depth < 1000:
+            by_depth.setdefault(depth + 1, []).append(seconds(trial, key))
     levels = sorted(by_depth)
     return levels, [statistics.fmean(by_depth[level]) for level in levels]
 

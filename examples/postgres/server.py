@@ -33,6 +33,7 @@ from examples.postgres.failure import ConfigError
 from examples.postgres.failure import Kind
 from examples.postgres.failure import one_line
 from examples.postgres.failure import ServerLostError
+from examples.postgres.knobs import conf_line
 
 
 FOLDER_PREFIX = "optuna-pcts-postgres-"
@@ -236,8 +237,8 @@ class EmbeddedServer:
 
     def _write(self, settings: Mapping[str, str]) -> None:
         """Write the one file that this class owns; all else stays as initdb made it."""
-        quoted = {name: text.replace("'", "''") for name, text in settings.items()}
-        self._conf.write_text("".join(f"{name} = '{text}'\n" for name, text in quoted.items()))
+        lines = [conf_line(name, text) for name, text in settings.items()]
+        self._conf.write_text("".join(f"{line}\n" for line in lines))
         self._conf.chmod(0o644)
 
     def _reachable(self, installation: Path) -> Path:

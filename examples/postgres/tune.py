@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence
 import math
+import sys
 import time
 from typing import Any
 
@@ -114,7 +115,17 @@ def open_storage(url: str) -> optuna.storages.RDBStorage:
 def spent(study: optuna.Study) -> float:
     """Return the seconds that all trials of a study have cost."""
     trials = study.get_trials(deepcopy=False)
-    return math.fsum(trial.user_attrs.get(COST, 0.0) for trial in trials)
+    return math.fsum(seconds(trial, COST) for trial in trials)
+
+
+def seconds(trial: optuna.trial.FrozenTrial, key: str) -> float:
+    """Return the seconds that an attribute says; 0 if there is none, or something else there.
+
+    Anybody can write to a study that others share.
+    """
+    value = trial.user_attrs.get(key)
+    is_known = isinstance(value, (int, float)) and 0 <= value <= sys.float_info.max
+    return float(value) if value is not None and is_known else 0.0
 
 
 def tune(
