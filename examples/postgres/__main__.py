@@ -113,18 +113,19 @@ def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -
     if _ended(study):
         print(f"resuming with {len(_ended(study))} trials")
     layout = "{desc}: {percentage:3.0f}% |{bar}| {n:.0f}/{total:.0f} s{postfix}"
-    # Without a terminal, as in the log of a container, a bar shows only when it is complete.
-    needs_lines = not sys.stderr.isatty()
-    next_line = time.monotonic() + _LINE_EVERY
-    with tqdm(total=args.budget, desc="tune", bar_format=layout) as bar:
+    is_terminal = sys.stderr.isatty()  # elsewhere, as in the log of a container, bars are noise
+    next_line = time.monotonic()
+    with tqdm(total=args.budget, desc="tune", bar_format=layout, disable=not is_terminal) as bar:
 
         def show(_: object = None) -> None:
             nonlocal next_line
-            bar.set_postfix_str(_progress(study), refresh=False)
-            bar.update(min(spent(study), args.budget) - bar.n)
-            if needs_lines and time.monotonic() > next_line:
+            seconds = min(spent(study), args.budget)
+            if is_terminal:
+                bar.set_postfix_str(_progress(study), refresh=False)
+                bar.update(seconds - bar.n)
+            elif time.monotonic() >= next_line:
                 next_line = time.monotonic() + _LINE_EVERY
-                print(f"tune: {bar.n:.0f}/{bar.total:.0f} s, {_progress(study)}", flush=True)
+                print(f"tune: {seconds:.0f}/{args.budget:.0f} s, {_progress(study)}", flush=True)
 
         show()
         try:

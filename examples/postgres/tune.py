@@ -207,8 +207,7 @@ def tune(
                 if isinstance(study.sampler, PCTSSampler):
                     study.sampler.finish(cost >= 0.9 * budget)
                 while len(flight) < min(in_flight, n_left):
-                    flight.append(study.ask(evaluator.knobs.distributions))
-                    _beat(study, flight[-1:])
+                    flight.append(_ask(study, evaluator))
                 if time.monotonic() > next_beat:
                     next_beat = time.monotonic() + _HEARTBEAT
                     _beat(study, flight)
@@ -227,6 +226,15 @@ def tune(
         finally:
             for trial in flight:
                 _put_back(study, trial)
+
+
+def _ask(study: optuna.Study, evaluator: Evaluator) -> optuna.Trial:
+    with warnings.catch_warnings():
+        # Optuna gives signs of life only in its own loop; here this one does.
+        warnings.filterwarnings("ignore", message="Heartbeat of storage")
+        trial = study.ask(evaluator.knobs.distributions)
+    _beat(study, [trial])
+    return trial
 
 
 def _beat(study: optuna.Study, flight: Sequence[optuna.Trial]) -> None:
