@@ -221,7 +221,7 @@ def test_the_stack_tunes_survives_and_loses_nothing(stack: Stack) -> None:
 
     def who(trials: dict[int, dict[str, Any]]) -> set[str]:
         attributes = (a for t in trials.values() for a in t["user_attrs"])
-        return {json.loads(a["value"]) for a in attributes if a["key"] == "worker"}
+        return {a["value"] for a in attributes if a["key"] == "worker"}
 
     stack.wait_for("trial of every worker", lambda: who(stack.finished()) == names, 180)
     first = time.monotonic()
@@ -298,7 +298,8 @@ def test_the_stack_tunes_survives_and_loses_nothing(stack: Stack) -> None:
     assert _run("docker", "images", "--quiet", f"{stack.project}-*") == ""
     print(
         f"build {built - begin:.0f} s, every worker's first trial after {first - built:.0f} s, "
-        f"{n_trials} trials, {len(failed)} of the killed worker run again, stopped in {stopped:.1f} s, {ratio[0]}"
+        f"{n_trials} trials, {len(failed)} of the killed worker run again, "
+        f"stopped in {stopped:.1f} s, {ratio[0]})"
     )
 
 
