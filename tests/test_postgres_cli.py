@@ -118,14 +118,19 @@ def _has_trials(folder: Path, n: int) -> bool:
 
 
 def test_two_at_once_share_a_study(tmp_path: Path) -> None:
-    arguments = command("--scale", 0.02, "--trials", 24)
+    arguments = command("--scale", 0.02, "--trials", 24, "--only", "tune")
     processes = [start(tmp_path, *arguments) for _ in range(2)]
     for process in processes:
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-        assert "times as fast" in out
+        assert re.search(r"^done: \d+ trials, best [0-9.]+ s$", out, re.MULTILINE)
+        assert "times as fast" not in out
     assert 24 <= len(ended(tmp_path)) < 24 + 16
     assert len({trial.number for trial in ended(tmp_path)}) == len(ended(tmp_path))
+    n_trials = len(load(tmp_path).trials)
+    out, _ = run(tmp_path, "--scale", 0.02, "--only", "report")
+    assert "times as fast" in out
+    assert len(load(tmp_path).trials) == n_trials
 
 
 def test_decay_prints_fits_and_a_verdict_of_every_arm(tmp_path: Path) -> None:
