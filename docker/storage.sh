@@ -8,8 +8,12 @@ if [ ! -d "$data" ]; then
     # Renamed when all is done: a start that was cut short begins anew.
     rm -rf "$data.new"
     password=$(od -A n -N 32 -t x1 /dev/urandom | tr -d ' \n')
-    initdb --pgdata="$data.new" --encoding=UTF8 --locale=C --auth-local=peer --auth-host=reject
-    echo 'host optuna optuna all scram-sha-256' >> "$data.new/pg_hba.conf"
+    initdb --pgdata="$data.new" --encoding=UTF8 --locale=C --auth=reject
+    # Over the network one role, with its password; from within nobody but this user.
+    cat > "$data.new/pg_hba.conf" <<HBA
+local all pcts peer
+host optuna optuna all scram-sha-256
+HBA
     # The workers' role owns its database and may do nothing else.
     postgres --single -D "$data.new" postgres > /dev/null <<SQL
 CREATE ROLE optuna LOGIN PASSWORD '$password'

@@ -137,7 +137,7 @@ class Stack:
         return sorted(self.compose("ps", "--quiet", service).split())
 
     def trials(self) -> list[dict[str, Any]]:
-        """Return the trials of the study, as the dashboard tells them."""
+        """Return the trials of the study, as the dashboard knows them."""
         address = f"http://127.0.0.1:{self.port}/api/studies"
         studies = json.load(urlopen(address, timeout=30))["study_summaries"]
         if not studies:
@@ -279,7 +279,8 @@ def test_the_stack_tunes_survives_and_loses_nothing(stack: Stack) -> None:
     for worker in workers[1:]:
         assert _inspect(worker, "{{.State.ExitCode}} {{.State.OOMKilled}}") == "0 false"
     assert _kept(before, stack.finished())
-    assert stack.running() == set()
+    # (The dashboard looks into the storage every ten seconds.)
+    stack.wait_for("end of all trials", lambda: stack.running() == set(), 15)
     assert {t["state"] for t in stack.trials()} >= {"Waiting", "Complete"}  # asked, and put back
     before = stack.finished()
     stack.compose("stop")

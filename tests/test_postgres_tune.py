@@ -16,7 +16,6 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 import pytest
 
-from examples.postgres import tune as tune_module
 from examples.postgres.database import Connection
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.failure import ServerLostError
@@ -108,6 +107,7 @@ def test_all_workers_of_a_study_have_the_order_of_the_first(evaluator: Evaluator
     assert shared_order(study, evaluator) == split_order(evaluator)
 
 
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
 def test_another_worker_runs_what_a_dead_one_had_in_flight(
     evaluator: Evaluator, tmp_path: Path
 ) -> None:
@@ -116,15 +116,17 @@ def test_another_worker_runs_what_a_dead_one_had_in_flight(
         storage=open_storage(f"sqlite:///{path}"),
         sampler=make_sampler("pcts", evaluator, seed=0),
     )
-    lost = tune_module._ask(study, evaluator)
+    lost = study.ask(evaluator.knobs.distributions)  # killed before any sign of life
+    tune(study, evaluator, n_trials=1, in_flight=1, fraction=0.25)
+    assert study.trials[lost.number].state == TrialState.RUNNING
     with closing(sqlite3.connect(path)) as connection, connection:
         changed = connection.execute("UPDATE trial_heartbeats SET heartbeat = '2000-01-01'")
-        assert changed.rowcount == 1
-    tune(study, evaluator, n_trials=4, in_flight=2, fraction=0.25)
+        assert changed.rowcount == 2
+    tune(study, evaluator, n_trials=5, in_flight=2, fraction=0.25)
     assert study.trials[lost.number].state == TrialState.FAIL
     assert WORKER not in study.trials[lost.number].user_attrs
     done = [trial for trial in study.trials if trial.state == TrialState.COMPLETE]
-    assert len(done) == 3
+    assert len(done) == 4
     assert lost.params in [trial.params for trial in done]
 
 

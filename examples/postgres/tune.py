@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from contextlib import suppress
 import math
@@ -19,6 +20,7 @@ from optuna.samplers import BaseSampler
 from optuna.storages import fail_stale_trials
 from optuna.storages import RetryFailedTrialCallback
 from optuna.storages._heartbeat import BaseHeartbeat
+from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -50,7 +52,7 @@ SPLIT_ORDER = "split_order"
 _HEARTBEAT = 15
 _GRACE = 120
 
-OnTrial = Callable[[optuna.trial.FrozenTrial], object]
+OnTrial = Callable[[FrozenTrial], object]
 
 
 def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
@@ -200,7 +202,7 @@ def tune(
             If the server does not come back after a failure. That trial is told.
     """
     flight: list[optuna.Trial] = []
-    next_beat = -math.inf
+    next_beat, seen = -math.inf, set[int]()
     with interrupt.held():
         try:
             while (n_left := _n_left(study, n_trials)) > 0 and (cost := spent(study)) < budget:
@@ -211,7 +213,7 @@ def tune(
                 if time.monotonic() > next_beat:
                     next_beat = time.monotonic() + _HEARTBEAT
                     _beat(study, flight)
-                    _take_over(study)
+                    _take_over(study, seen)
                 trial = _next(flight, evaluator, in_flight)
                 flight.remove(trial)
                 try:
@@ -237,16 +239,28 @@ def _ask(study: optuna.Study, evaluator: Evaluator) -> optuna.Trial:
     return trial
 
 
-def _beat(study: optuna.Study, flight: Sequence[optuna.Trial]) -> None:
+def _beat(study: optuna.Study, trials: Iterable[optuna.Trial | FrozenTrial]) -> None:
     """Let other workers know that these trials are not lost."""
     storage = study._storage
     if isinstance(storage, BaseHeartbeat) and storage.get_heartbeat_interval() is not None:
-        for trial in flight:
+        for trial in trials:
             storage.record_heartbeat(trial._trial_id)
 
 
-def _take_over(study: optuna.Study) -> None:
-    """Fail trials of dead workers, and queue each again: the retry stands for it."""
+def _take_over(study: optuna.Study, seen: set[int]) -> None:
+    """Fail trials of dead workers, and queue each again: the retry stands for it.
+
+    Args:
+        study:
+            With heartbeats; without, nothing is done.
+        seen:
+            Numbers of the running trials that this worker knows of.
+    """
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    # Optuna takes a trial without a sign of life, of a worker that was killed within ask, for
+    # alive. So whoever sees a trial for the first time gives one.
+    _beat(study, (trial for trial in running if trial.number not in seen))
+    seen.update(trial.number for trial in running)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         fail_stale_trials(study)
