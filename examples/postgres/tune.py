@@ -256,14 +256,14 @@ def _take_over(study: optuna.Study, seen: set[int]) -> None:
         seen:
             Numbers of the running trials that this worker knows of.
     """
-    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    # Optuna takes a trial without a sign of life, of a worker that was killed within ask, for
-    # alive. So whoever sees a trial for the first time gives one.
-    _beat(study, (trial for trial in running if trial.number not in seen))
-    seen.update(trial.number for trial in running)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         fail_stale_trials(study)
+    # Optuna takes a trial without a sign of life, of a worker that was killed within ask, for
+    # alive. So whoever sees a trial for the first time gives one.
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    _beat(study, (trial for trial in running if trial.number not in seen))
+    seen.update(trial.number for trial in running)
 
 
 def _n_left(study: optuna.Study, n_trials: int | None) -> float:
