@@ -177,6 +177,13 @@ def test_wrong_options_are_explained(tmp_path: Path, arguments: list[str], said:
     assert "very-secret" not in out + err
 
 
+def test_a_storage_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    storage = "postgresql+psycopg2://who:very-secret@127.0.0.1:1/nothing"
+    out, err = run(tmp_path, "--storage", storage, code=1)
+    assert err == "The storage cannot be used: OperationalError. Later the same command goes on.\n"
+    assert out == ""
+
+
 def test_a_folder_without_tables_needs_a_server(tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text("SELECT 1")
     _, err = run(tmp_path, "--workload", tmp_path, code=2)
