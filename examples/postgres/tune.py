@@ -48,7 +48,7 @@ WORKER = "worker"  # the host, or container, that ran it
 SPLIT_ORDER = "split_order"
 
 # Seconds between two signs of life of a trial in flight, and after how many without one its worker
-# counts as dead. Longer than any trial: a worker gives signs between trials.
+# counts as dead. Longer than any round: a worker gives signs between rounds.
 _HEARTBEAT = 15
 _GRACE = 120
 
@@ -203,6 +203,14 @@ def tune(
     """
     flight: list[optuna.Trial] = []
     next_beat, seen = -math.inf, set[int]()
+
+    def pulse(*running: optuna.Trial) -> None:
+        nonlocal next_beat
+        if time.monotonic() > next_beat:
+            next_beat = time.monotonic() + _HEARTBEAT
+            _beat(study, (*flight, *running))
+            _take_over(study, seen)
+
     with interrupt.held():
         try:
             while (n_left := _n_left(study, n_trials)) > 0 and (cost := spent(study)) < budget:
@@ -210,14 +218,11 @@ def tune(
                     study.sampler.finish(cost >= 0.9 * budget)
                 while len(flight) < min(in_flight, n_left):
                     flight.append(_ask(study, evaluator))
-                if time.monotonic() > next_beat:
-                    next_beat = time.monotonic() + _HEARTBEAT
-                    _beat(study, flight)
-                    _take_over(study, seen)
+                pulse()
                 trial = _next(flight, evaluator, in_flight)
                 flight.remove(trial)
                 try:
-                    _evaluate(study, trial, evaluator, fraction)
+                    _evaluate(study, trial, evaluator, fraction, pulse)
                 except UpdateFinishedTrialError:
                     # This process stood still for so long that another one took the trial over.
                     evaluator.recover()
@@ -281,7 +286,11 @@ def _next(flight: Sequence[optuna.Trial], evaluator: Evaluator, in_flight: int) 
 
 
 def _evaluate(
-    study: optuna.Study, trial: optuna.Trial, evaluator: Evaluator, fraction: float | None
+    study: optuna.Study,
+    trial: optuna.Trial,
+    evaluator: Evaluator,
+    fraction: float | None,
+    pulse: Callable[[optuna.Trial], None],
 ) -> None:
     """Run one trial and tell it, whatever happens."""
     n_rounds = evaluator.workload.n_rounds
@@ -297,6 +306,7 @@ def _evaluate(
             if trial.should_prune():
                 _tell(study, trial, measurement, TrialState.PRUNED)
                 return
+            pulse(trial)
             interrupt.heed()
     except ConfigError as failure:
         trial.set_user_attr(FAILURE, str(failure))
