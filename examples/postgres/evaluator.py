@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
+import math
 import time
 from typing import Any
 from typing import Protocol
@@ -242,10 +243,10 @@ class Evaluator:
         return seconds
 
     def _limit_statements(self, spent: float) -> None:
-        if self.limit is not None:
-            milliseconds = max(int(1000 * (self.limit - spent)), 1)
-            statement = "SELECT set_config('statement_timeout', %s, false)"
-            self._execute(statement, (str(milliseconds),))
+        left = math.inf if self.limit is None else self.limit - spent
+        milliseconds = 0 if left == math.inf else max(int(1000 * left), 1)  # 0 is no limit
+        statement = "SELECT set_config('statement_timeout', %s, false)"
+        self._execute(statement, (str(milliseconds),))
 
     def _drop_indexes(self) -> None:
         for knob in self.knobs:
