@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field
-import math
 import time
 from typing import Any
 from typing import Protocol
@@ -243,8 +242,8 @@ class Evaluator:
         return seconds
 
     def _limit_statements(self, spent: float) -> None:
-        left = math.inf if self.limit is None else self.limit - spent
-        milliseconds = 0 if left == math.inf else max(int(1000 * left), 1)  # 0 is no limit
+        # 0 is no limit.
+        milliseconds = 0 if self.limit is None else max(int(1000 * (self.limit - spent)), 1)
         statement = "SELECT set_config('statement_timeout', %s, false)"
         self._execute(statement, (str(milliseconds),))
 
