@@ -118,14 +118,19 @@ def _has_trials(folder: Path, n: int) -> bool:
 
 
 def test_two_at_once_share_a_study(tmp_path: Path) -> None:
-    arguments = command("--scale", 0.02, "--trials", 24)
+    arguments = command("--scale", 0.02, "--trials", 24, "--only", "tune")
     processes = [start(tmp_path, *arguments) for _ in range(2)]
     for process in processes:
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-        assert "times as fast" in out
+        assert re.search(r"^done: \d+ trials, best [0-9.]+ s$", out, re.MULTILINE)
+        assert "times as fast" not in out
     assert 24 <= len(ended(tmp_path)) < 24 + 16
     assert len({trial.number for trial in ended(tmp_path)}) == len(ended(tmp_path))
+    n_trials = len(load(tmp_path).trials)
+    out, _ = run(tmp_path, "--scale", 0.02, "--only", "report")
+    assert "times as fast" in out
+    assert len(load(tmp_path).trials) == n_trials
 
 
 def test_decay_prints_fits_and_a_verdict_of_every_arm(tmp_path: Path) -> None:
@@ -170,6 +175,13 @@ def test_wrong_options_are_explained(tmp_path: Path, arguments: list[str], said:
     out, err = run(tmp_path, *arguments, code=2)
     assert said in err
     assert "very-secret" not in out + err
+
+
+def test_a_storage_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    storage = "postgresql+psycopg2://who:very-secret@127.0.0.1:1/nothing"
+    out, err = run(tmp_path, "--storage", storage, code=1)
+    assert err == "The storage cannot be used: OperationalError. Later the same command goes on.\n"
+    assert out == ""
 
 
 def test_a_folder_without_tables_needs_a_server(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+import sqlite3
 
 import optuna
 from optuna.distributions import CategoricalDistribution
@@ -30,8 +32,10 @@ from examples.postgres.tune import open_storage
 from examples.postgres.tune import QUERIES
 from examples.postgres.tune import RECONFIGURATION
 from examples.postgres.tune import SAMPLERS
+from examples.postgres.tune import shared_order
 from examples.postgres.tune import split_order
 from examples.postgres.tune import tune
+from examples.postgres.tune import WORKER
 from examples.postgres.workload import Shop
 
 
@@ -88,6 +92,65 @@ def test_heavy_knobs_are_split_in_the_order_of_their_cost(evaluator: Evaluator) 
     assert costs == sorted(costs, reverse=True)
     heavy = {knob.name for knob in evaluator.knobs if knob.cost is not Cost.SESSION}
     assert set(order) == heavy
+
+
+def test_all_workers_of_a_study_have_the_order_of_the_first(evaluator: Evaluator) -> None:
+    study = optuna.create_study()
+    names = list(evaluator.change_costs)
+    evaluator.change_costs = {name: float(i) for i, name in enumerate(names)}
+    first = shared_order(study, evaluator)
+    assert first == split_order(evaluator)
+    evaluator.change_costs = {name: -float(i) for i, name in enumerate(names)}
+    assert split_order(evaluator) != first
+    assert shared_order(study, evaluator) == first
+    study.set_user_attr("split_order", first[1:])  # of a worker with other knobs
+    assert shared_order(study, evaluator) == split_order(evaluator)
+
+
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
+def test_another_worker_runs_what_a_dead_one_had_in_flight(
+    evaluator: Evaluator, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.db"
+    study = optuna.create_study(
+        storage=open_storage(f"sqlite:///{path}"),
+        sampler=make_sampler("pcts", evaluator, seed=0),
+    )
+    lost = study.ask(evaluator.knobs.distributions)  # killed before any sign of life
+    tune(study, evaluator, n_trials=1, in_flight=1, fraction=0.25)
+    assert study.trials[lost.number].state == TrialState.RUNNING
+    with closing(sqlite3.connect(path)) as connection, connection:
+        changed = connection.execute("UPDATE trial_heartbeats SET heartbeat = '2000-01-01'")
+        assert changed.rowcount == 2
+    tune(study, evaluator, n_trials=5, in_flight=2, fraction=0.25)
+    assert study.trials[lost.number].state == TrialState.FAIL
+    assert WORKER not in study.trials[lost.number].user_attrs
+    done = [trial for trial in study.trials if trial.state == TrialState.COMPLETE]
+    assert len(done) == 4
+    assert lost.params in [trial.params for trial in done]
+
+
+def test_a_trial_that_another_worker_took_over_is_dropped(
+    evaluator: Evaluator, tmp_path: Path
+) -> None:
+    study = optuna.create_study(
+        storage=open_storage(f"sqlite:///{tmp_path / 'study.db'}"),
+        sampler=make_sampler("random", evaluator, seed=0),
+    )
+    taken: list[int] = []
+
+    def take(_: FrozenTrial) -> None:
+        if not taken:  # as if this process had stood still for minutes
+            running = [t for t in study.trials if t.state == TrialState.RUNNING]
+            taken.extend(trial.number for trial in running)
+            for trial in running:
+                study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+
+    tune(study, evaluator, n_trials=5, in_flight=3, fraction=0.25, on_trial=take)
+    assert len(taken) == 2
+    states = [trial.state for trial in study.trials]
+    assert [states[number] for number in taken] == [TrialState.FAIL] * 2
+    assert states.count(TrialState.COMPLETE) == 3
 
 
 def test_a_fixed_fraction_of_the_workload(evaluator: Evaluator) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+import sys
+import time
 
 import optuna
 from optuna.trial import FrozenTrial
@@ -21,16 +23,18 @@ from examples.postgres.paired import measure_pairs
 from examples.postgres.report import found_text
 from examples.postgres.report import write_report
 from examples.postgres.tune import best_configuration
-from examples.postgres.tune import COST
 from examples.postgres.tune import make_pruner
 from examples.postgres.tune import make_sampler
 from examples.postgres.tune import open_storage
 from examples.postgres.tune import SAMPLERS
+from examples.postgres.tune import shared_order
 from examples.postgres.tune import spent
 from examples.postgres.tune import tune
 
 
 _N_PAIRS = 5
+# Seconds between two lines of progress where there is no terminal for a bar.
+_LINE_EVERY = 10.0
 
 
 def main() -> None:
@@ -56,6 +60,12 @@ def main() -> None:
     parser.add_argument(
         "--report", type=Path, default=Path("postgres-report"), metavar="DIR", help="pictures"
     )
+    parser.add_argument(
+        "--only",
+        choices=("tune", "report"),
+        help="tune without a report at the end, as one of several workers on a study; or measure "
+        "and report what the study has so far",
+    )
     args = parser.parse_args()
     storage = open_storage(args.storage)
     print(f"study: {make_url(args.storage).render_as_string(hide_password=True)}")
@@ -64,11 +74,15 @@ def main() -> None:
             storage=storage,
             study_name="postgres",
             load_if_exists=True,
-            sampler=make_sampler(args.sampler, evaluator, seed=args.seed),
             pruner=make_pruner(args.sampler, evaluator.workload.n_rounds),
         )
         _check_same_workload(study, evaluator.workload.name)
-        interrupted = _tune(study, evaluator, args)
+        order = shared_order(study, evaluator)
+        study.sampler = make_sampler(args.sampler, evaluator, seed=args.seed, order=order)
+        interrupted = args.only != "report" and _tune(study, evaluator, args)
+        if args.only == "tune":
+            print(f"{'interrupted' if interrupted else 'done'}: {_progress(study)}")
+            return
         found = best_configuration(study, evaluator)
         if found is None:
             raise SystemExit("No trial has finished.")
@@ -77,6 +91,7 @@ def main() -> None:
         print(found_text(evaluator, found))
         if interrupted:
             return
+        evaluator.limit = None  # it has been measured before: only the machine can be slow now
         with tqdm(total=2 * _N_PAIRS, desc="default against found", leave=False) as bar:
             paired = measure_pairs(evaluator, found, n_pairs=_N_PAIRS, on_run=bar.update)
         print(paired)
@@ -95,23 +110,25 @@ def _check_same_workload(study: optuna.Study, name: str) -> None:
 
 
 def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -> bool:
-    """Tune with a progress bar, and return whether that was interrupted."""
-    ended = [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
-    if ended:
-        print(f"resuming with {len(ended)} trials")
+    """Tune and show the progress of all workers; return whether that was interrupted."""
+    if _ended(study):
+        print(f"resuming with {len(_ended(study))} trials")
     layout = "{desc}: {percentage:3.0f}% |{bar}| {n:.0f}/{total:.0f} s{postfix}"
-    with tqdm(total=args.budget, desc="tune", bar_format=layout) as bar:
-        n_ended, best = len(ended), float("inf")
-        bar.update(min(spent(study), args.budget))
+    is_terminal = sys.stderr.isatty()  # elsewhere, as in the log of a container, bars are noise
+    next_line = time.monotonic()
+    with tqdm(total=args.budget, desc="tune", bar_format=layout, disable=not is_terminal) as bar:
 
-        def show(trial: FrozenTrial) -> None:
-            nonlocal n_ended, best
-            n_ended += 1
-            if trial.state == TrialState.COMPLETE:
-                best = min(best, trial.values[0])
-            bar.set_postfix_str(f"{n_ended} trials, best {best:.2f} s", refresh=False)
-            bar.update(min(trial.user_attrs[COST], args.budget - bar.n))
+        def show(_: object = None) -> None:
+            nonlocal next_line
+            seconds = min(spent(study), args.budget)
+            if is_terminal:
+                bar.set_postfix_str(_progress(study), refresh=False)
+                bar.update(seconds - bar.n)
+            elif time.monotonic() >= next_line:
+                next_line = time.monotonic() + _LINE_EVERY
+                print(f"tune: {seconds:.0f}/{args.budget:.0f} s, {_progress(study)}", flush=True)
 
+        show()
         try:
             tune(
                 study,
@@ -124,6 +141,16 @@ def _tune(study: optuna.Study, evaluator: Evaluator, args: argparse.Namespace) -
         except KeyboardInterrupt:
             return True
     return False
+
+
+def _ended(study: optuna.Study) -> list[FrozenTrial]:
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
+
+
+def _progress(study: optuna.Study) -> str:
+    ended = _ended(study)
+    values = [trial.values[0] for trial in ended if trial.state == TrialState.COMPLETE]
+    return f"{len(ended)} trials, best {min(values, default=float('inf')):.2f} s"
 
 
 if __name__ == "__main__":

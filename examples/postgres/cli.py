@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import optuna
+from optuna.exceptions import StorageInternalError
 import psycopg2
+from sqlalchemy.exc import SQLAlchemyError
 from tqdm import tqdm
 
 from examples.postgres import interrupt
@@ -73,11 +75,17 @@ def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a command; Ctrl-C ends it without a traceback."""
+    """Run a command; Ctrl-C, or a storage that is gone, ends it without a traceback."""
     try:
         main()
     except KeyboardInterrupt:
         raise SystemExit("\nInterrupted.") from None
+    except (SQLAlchemyError, StorageInternalError) as error:
+        # Their messages name hosts and users.
+        kind = type(error).__name__
+        raise SystemExit(
+            f"The storage cannot be used: {kind}. Later the same command goes on."
+        ) from error
 
 
 def positive(text: str) -> float:

@@ -242,10 +242,10 @@ class Evaluator:
         return seconds
 
     def _limit_statements(self, spent: float) -> None:
-        if self.limit is not None:
-            milliseconds = max(int(1000 * (self.limit - spent)), 1)
-            statement = "SELECT set_config('statement_timeout', %s, false)"
-            self._execute(statement, (str(milliseconds),))
+        # 0 is no limit.
+        milliseconds = 0 if self.limit is None else max(int(1000 * (self.limit - spent)), 1)
+        statement = "SELECT set_config('statement_timeout', %s, false)"
+        self._execute(statement, (str(milliseconds),))
 
     def _drop_indexes(self) -> None:
         for knob in self.knobs:

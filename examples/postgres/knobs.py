@@ -124,9 +124,10 @@ def conf_line(name: str, text: str) -> str:
 def memory_mb() -> int:
     """Return the memory that there is for the server: the machine's, or the container's."""
     amount = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
-        amount = min(amount, int(text))
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # of cgroups 2 and 1
+        limit = Path("/sys/fs/cgroup") / name
+        if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+            amount = min(amount, int(text))
     return amount // 2**20
 
 

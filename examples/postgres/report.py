@@ -25,7 +25,7 @@ from examples.postgres.tune import FAILURE
 from examples.postgres.tune import QUERIES
 from examples.postgres.tune import RECONFIGURATION
 from examples.postgres.tune import seconds
-from examples.postgres.tune import split_order
+from examples.postgres.tune import shared_order
 
 
 # Where PCTSSampler says how deep in the tree a trial is.
@@ -65,7 +65,7 @@ def write_report(
     trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
     draw_before_after(paired).savefig(folder / "before_after.png")
     draw_cost_by_depth(trials).savefig(folder / "cost_by_depth.png")
-    draw_tree(trials, _names(split_order(evaluator))).savefig(folder / "tree.png")
+    draw_tree(trials, _names(shared_order(study, evaluator))).savefig(folder / "tree.png")
     text = folder / "report.txt"
     text.write_text(f"{paired}\n\n{found_text(evaluator, found)}\n{_summary(trials)}\n")
     return text

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
+from contextlib import suppress
 import math
+import socket
 import sys
 import time
 from typing import Any
+import warnings
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
+from optuna.storages import fail_stale_trials
+from optuna.storages import RetryFailedTrialCallback
+from optuna.storages._heartbeat import BaseHeartbeat
+from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -33,8 +43,17 @@ COST = "pcts:cost"
 RECONFIGURATION = "reconfiguration_seconds"
 QUERIES = "query_seconds"
 FAILURE = "failure"
+WORKER = "worker"  # the host, or container, that ran it
 
-OnTrial = Callable[[optuna.trial.FrozenTrial], object]
+# Of the study: what all workers of one study must have in common.
+SPLIT_ORDER = "split_order"
+
+# Seconds between two signs of life of a trial in flight, and after how many without one its worker
+# counts as dead. Longer than any round: a worker gives signs between rounds.
+_HEARTBEAT = 15
+_GRACE = 120
+
+OnTrial = Callable[[FrozenTrial], object]
 
 
 def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
@@ -45,6 +64,19 @@ def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
     heavy = [knob.name for knob in evaluator.knobs if knob.cost is not Cost.SESSION]
     heavy.sort(key=evaluator.change_costs.__getitem__, reverse=True)
     return [*heavy]
+
+
+def shared_order(study: optuna.Study, evaluator: Evaluator) -> list[str | Sequence[str]]:
+    """Return the split order of the worker that was first in this study.
+
+    Every worker measures other costs, but only with one order do all of them see one tree. Two
+    that are first at the same moment may differ; trials are then located by their point.
+    """
+    own = split_order(evaluator)
+    if SPLIT_ORDER not in study.user_attrs:
+        study.set_user_attr(SPLIT_ORDER, own)
+    known = study.user_attrs[SPLIT_ORDER]
+    return list(known) if set(known) == set(own) else own  # began with other knobs
 
 
 def make_sampler(
@@ -92,15 +124,16 @@ def make_pruner(sampler: str, n_rounds: int) -> BasePruner:
 
 
 def open_storage(url: str) -> optuna.storages.RDBStorage:
-    """Return a storage; SQLite in a mode that does not wait for the disk at every report.
+    """Return a storage in which trials of a worker that died are given to another one.
 
-    A crash of the machine may lose the last reports, but not the file.
+    SQLite in a mode that does not wait for the disk at every report: a crash of the machine may
+    lose the last reports, but not the file.
     """
     try:
-        storage = optuna.storages.RDBStorage(url)
+        storage = _connect(url)
     except SQLAlchemyError:  # perhaps another run was just making the tables
         time.sleep(1.0)
-        storage = optuna.storages.RDBStorage(url)
+        storage = _connect(url)
     if storage.engine.dialect.name == "sqlite":
 
         @event.listens_for(storage.engine, "connect")
@@ -110,6 +143,20 @@ def open_storage(url: str) -> optuna.storages.RDBStorage:
 
         storage.engine.dispose()  # the connections that were made before
     return storage
+
+
+def _connect(url: str) -> optuna.storages.RDBStorage:
+    with warnings.catch_warnings():
+        # Experimental, and by the one name that all supported versions of Optuna know.
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        return optuna.storages.RDBStorage(
+            url,
+            engine_kwargs={"pool_pre_ping": True},  # the storage may have been restarted
+            heartbeat_interval=_HEARTBEAT,
+            grace_period=_GRACE,
+            failed_trial_callback=RetryFailedTrialCallback(),
+        )
 
 
 def spent(study: optuna.Study) -> float:
@@ -142,6 +189,8 @@ def tune(
 
     Everything that matters is in the storage, so that a later call goes on where this one ended.
     Trials that were asked and not run, because of the budget or Ctrl-C, go back into the queue.
+    Any number of workers may call this for one study, each with an evaluator of its own; trials
+    of a worker that was killed are run by another one after two minutes.
 
     Args:
         study:
@@ -164,22 +213,73 @@ def tune(
             If the server does not come back after a failure. That trial is told.
     """
     flight: list[optuna.Trial] = []
+    next_beat, seen = -math.inf, set[int]()
+
+    def pulse(*running: optuna.Trial) -> None:
+        nonlocal next_beat
+        if time.monotonic() > next_beat:
+            next_beat = time.monotonic() + _HEARTBEAT
+            _beat(study, (*flight, *running))
+            _take_over(study, seen)
+
     with interrupt.held():
         try:
             while (n_left := _n_left(study, n_trials)) > 0 and (cost := spent(study)) < budget:
                 if isinstance(study.sampler, PCTSSampler):
                     study.sampler.finish(cost >= 0.9 * budget)
                 while len(flight) < min(in_flight, n_left):
-                    flight.append(study.ask(evaluator.knobs.distributions))
+                    flight.append(_ask(study, evaluator))
+                pulse()
                 trial = _next(flight, evaluator, in_flight)
                 flight.remove(trial)
-                _evaluate(study, trial, evaluator, fraction)
+                try:
+                    _evaluate(study, trial, evaluator, fraction, pulse)
+                except UpdateFinishedTrialError:
+                    # This process stood still for so long that another one took the trial over.
+                    evaluator.recover()
+                    continue
                 if on_trial is not None:
                     on_trial(study.get_trials(deepcopy=False)[trial.number])
                 interrupt.heed()
         finally:
             for trial in flight:
                 _put_back(study, trial)
+
+
+def _ask(study: optuna.Study, evaluator: Evaluator) -> optuna.Trial:
+    with warnings.catch_warnings():
+        # Optuna gives signs of life only in its own loop; here this one does.
+        warnings.filterwarnings("ignore", message="Heartbeat of storage")
+        trial = study.ask(evaluator.knobs.distributions)
+    _beat(study, [trial])
+    return trial
+
+
+def _beat(study: optuna.Study, trials: Iterable[optuna.Trial | FrozenTrial]) -> None:
+    """Let other workers know that these trials are not lost."""
+    storage = study._storage
+    if isinstance(storage, BaseHeartbeat) and storage.get_heartbeat_interval() is not None:
+        for trial in trials:
+            storage.record_heartbeat(trial._trial_id)
+
+
+def _take_over(study: optuna.Study, seen: set[int]) -> None:
+    """Fail trials of dead workers, and queue each again: the retry stands for it.
+
+    Args:
+        study:
+            With heartbeats; without, nothing is done.
+        seen:
+            Numbers of the running trials that this worker knows of.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        fail_stale_trials(study)
+    # Optuna takes a trial without a sign of life, of a worker that was killed within ask, for
+    # alive. So whoever sees a trial for the first time gives one.
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    _beat(study, (trial for trial in running if trial.number not in seen))
+    seen.update(trial.number for trial in running)
 
 
 def _n_left(study: optuna.Study, n_trials: int | None) -> float:
@@ -197,7 +297,11 @@ def _next(flight: Sequence[optuna.Trial], evaluator: Evaluator, in_flight: int) 
 
 
 def _evaluate(
-    study: optuna.Study, trial: optuna.Trial, evaluator: Evaluator, fraction: float | None
+    study: optuna.Study,
+    trial: optuna.Trial,
+    evaluator: Evaluator,
+    fraction: float | None,
+    pulse: Callable[[optuna.Trial], None],
 ) -> None:
     """Run one trial and tell it, whatever happens."""
     n_rounds = evaluator.workload.n_rounds
@@ -213,6 +317,7 @@ def _evaluate(
             if trial.should_prune():
                 _tell(study, trial, measurement, TrialState.PRUNED)
                 return
+            pulse(trial)
             interrupt.heed()
     except ConfigError as failure:
         trial.set_user_attr(FAILURE, str(failure))
@@ -238,6 +343,7 @@ def _tell(
     study: optuna.Study, trial: optuna.Trial, measurement: Measurement, state: TrialState
 ) -> None:
     queries, reconfiguration = measurement.query_seconds, measurement.reconfiguration_seconds
+    trial.set_user_attr(WORKER, socket.gethostname())
     trial.set_user_attr(QUERIES, queries)
     trial.set_user_attr(RECONFIGURATION, reconfiguration)
     trial.set_user_attr(COST, queries + reconfiguration)
@@ -247,7 +353,8 @@ def _tell(
 
 def _put_back(study: optuna.Study, trial: optuna.Trial) -> None:
     """Queue a trial that was not run: if it failed, that would count against its cell."""
-    study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+    with suppress(UpdateFinishedTrialError):  # another worker took it over
+        study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
 
 
 def best_configuration(study: optuna.Study, evaluator: Evaluator) -> dict[str, Any] | None:
