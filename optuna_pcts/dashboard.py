@@ -22,6 +22,7 @@ from optuna_pcts._history import FIGURES_KEY
 from optuna_pcts._report import INFOS
 from optuna_pcts._report import report_of
 from optuna_pcts._report import Snapshot
+from optuna_pcts._sampler import PCTSSampler
 from optuna_pcts.visualization._plotly import DRAW
 
 
@@ -50,9 +51,9 @@ class LiveFigures:
 
     The figures of :mod:`optuna_pcts.visualization` appear below those of the dashboard, and the
     study's note says in words and numbers what the search is doing. What else stands in the note
-    is kept. Depth, fidelity and delay of each trial are in the dashboard's table of trials in any
-    case, as the user attributes ``pcts:depth``, ``pcts:fidelity`` and ``pcts:delay``, which
-    :class:`PCTSSampler` writes.
+    is kept. Depth, fidelity and delay of each trial are in the dashboard's table of trials, as the
+    user attributes ``pcts:depth``, ``pcts:fidelity`` and ``pcts:delay``. :class:`PCTSSampler`
+    writes them; the delay from the second trial of a worker on, when it knows of this callback.
 
     Give it to every worker: whoever finishes a trial when it is time draws for all of them. If two
     should ever draw at the very same time, the dashboard may keep an old figure until the next
@@ -111,6 +112,8 @@ class LiveFigures:
 
     def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
         """Update the dashboard if it is time."""
+        if isinstance(study.sampler, PCTSSampler):
+            study.sampler.show_delays()
         key = study._study_id, study.study_name
         if time.monotonic() < self._next.get(key, 0.0) or not self._lock.acquire(blocking=False):
             return

@@ -24,6 +24,7 @@ import warnings
 from helpers import cells
 from helpers import new_trial
 from helpers import propose
+from helpers import RetryCallback
 from helpers import tree_of
 import optuna
 from optuna.samplers import BaseSampler
@@ -42,12 +43,6 @@ from optuna_pcts._history import recorded_cell
 STUDY = "study"
 BEST = {"x": 0.3, "y": 0.7}
 PATIENCE = 60.0  # seconds, for a machine that is busy with something else
-
-# Its name changed with Optuna 4.9.
-RetryCallback = (
-    getattr(optuna.storages, "RetryHeartbeatStaleTrialCallback", None)
-    or optuna.storages.RetryFailedTrialCallback
-)
 
 SAMPLERS: dict[str, Callable[[], BaseSampler]] = {
     "default": PCTSSampler,

@@ -21,6 +21,12 @@ from optuna_pcts._tree import Tree
 
 ROOT = Path(__file__).parent.parent
 
+# Its name changed with Optuna 4.9.
+RetryCallback = (
+    getattr(optuna.storages, "RetryHeartbeatStaleTrialCallback", None)
+    or optuna.storages.RetryFailedTrialCallback
+)
+
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 Statistics = tuple[int, int, float]
 

@@ -7,6 +7,7 @@ import pickle
 from typing import Any
 
 from helpers import cells
+from helpers import RetryCallback
 from helpers import tree_of
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -26,7 +27,6 @@ from optuna.trial import create_trial
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 import pytest
-from test_history import RetryCallback
 
 from optuna_pcts import PCTSSampler
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import sqlite3
 from typing import Any
 
+from helpers import RetryCallback
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
@@ -32,12 +33,6 @@ from optuna_pcts._history import History
 from optuna_pcts._history import record
 from optuna_pcts._history import Status
 
-
-# Its name changed with Optuna 4.9.
-RetryCallback = (
-    getattr(optuna.storages, "RetryHeartbeatStaleTrialCallback", None)
-    or optuna.storages.RetryFailedTrialCallback
-)
 
 UNIT = FloatDistribution(0.0, 1.0)
 START = datetime(2024, 1, 1)

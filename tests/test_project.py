@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from importlib.util import find_spec
 import os
 from pathlib import Path
 import re
@@ -90,9 +89,6 @@ def test_the_code_of_the_readme_runs(block: str, tmp_path: Path) -> None:
 def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     """And then its commands, in the folder where its code has left what it made."""
     text = page.read_text()
-    for name in set(re.findall(r"^from (optuna_pcts\.\w+)", text, flags=re.MULTILINE)):
-        if find_spec(name) is None:
-            pytest.skip(f"there is no {name}")
     lines = [""] * text.count("\n")
     for block in BLOCK.finditer(text):
         start = text.count("\n", 0, block.start(1))  # errors then name the line of the page
@@ -133,8 +129,6 @@ def test_links_lead_somewhere() -> None:
     for page in own:
         for target, anchor in LINK.findall(page.read_text()):
             path = (page.parent / target).resolve() if target else page
-            if path.name == "scale-out.md" and not path.exists():
-                continue  # not written yet
             assert path.exists(), f"{page.name} links to {target}"
             if anchor:
                 assert anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
