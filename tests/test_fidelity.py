@@ -145,9 +145,17 @@ def test_a_share_of_full_fidelity() -> None:
     for share, n_full in ((0.0, 0), (0.25, 15), (1.0, 60)):
         depth_fidelity = DepthFidelity(full_share=share, bias=LinearBias(scale=1e3))
         tiny = Smoothness(nu=1e9, rho=0.5)  # so large a diameter that the lowest fidelity does
-        sampler = PCTSSampler(seed=0, fidelity=depth_fidelity, smoothness=tiny, search_space=SPACE)
-        study = run(60, sampler=sampler)
-        assert sum(t.state == TrialState.COMPLETE for t in study.trials) == n_full
+        n_whole = []
+        for local_share in (0.0, 0.9):
+            sampler = PCTSSampler(
+                seed=0, fidelity=depth_fidelity, smoothness=tiny, search_space=SPACE,
+                local_share=local_share,
+            )  # fmt: skip
+            study = run(60, sampler=sampler)
+            n_whole.append(sum(t.state == TrialState.COMPLETE for t in study.trials))
+        assert n_whole[0] == n_full
+        if share < 1:  # around the best guess, which every other local ask is
+            assert n_full + 15 <= n_whole[1] <= n_full + 45
 
 
 def test_the_last_trials_are_evaluated_in_full_around_the_best() -> None:
@@ -329,7 +337,8 @@ def test_reports_that_cannot_be_trusted() -> None:
 
 
 def test_a_trial_that_diverges_is_ended_at_its_fidelity_and_counts_as_failed() -> None:
-    sampler = PCTSSampler(seed=0, fidelity=DepthFidelity(bias=LinearBias(scale=0.0)))
+    fidelity = DepthFidelity(bias=LinearBias(scale=0.0))
+    sampler = PCTSSampler(seed=0, fidelity=fidelity, local_share=0.0)
     study = run(30, sampler=sampler)
     trial = study.ask()
     trial.suggest_float("x", 0, 1)
