@@ -154,8 +154,8 @@ def test_a_share_of_full_fidelity() -> None:
             study = run(60, sampler=sampler)
             n_whole.append(sum(t.state == TrialState.COMPLETE for t in study.trials))
         assert n_whole[0] == n_full
-        if share < 1:  # around the best guess, which every other local ask is
-            assert n_full + 15 <= n_whole[1] <= n_full + 45
+        if share < 1:  # and those around the best guess
+            assert n_full + 3 <= n_whole[1] <= n_full + 40
 
 
 def test_the_last_trials_are_evaluated_in_full_around_the_best() -> None:
