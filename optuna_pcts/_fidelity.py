@@ -46,6 +46,8 @@ _ENOUGH_CURVES = 5
 _SHIFT_SPREAD = 0.2
 # So many reports are smoothed. Fewer are taken as they are.
 _ENOUGH_REPORTS = 8
+# A curve with larger values is not learned from: no float holds their squares.
+_LARGEST = 1e150
 # Of the square of a standard normal variable.
 _CHI_SQUARE_MEDIAN = 0.455
 
@@ -156,6 +158,8 @@ class BiasModel:
             curve:
                 Its fidelities in the first row, ascending, and its values there in the second.
         """
+        if np.abs(curve[1]).max() > _LARGEST:
+            return
         smooth = _Smooth(*curve)
         if np.count_nonzero(~np.isnan(smooth.row)) > 1:
             self._curves[number] = smooth

@@ -219,7 +219,7 @@ def test_the_dashboard_shows_the_figures_and_they_change(
     wait_for(lambda: "is recommended, with a value" in browser.execute_script(body), "the note")
     shoot(browser, "dashboard-note")
 
-    browser.get(dashboard + "/trials?numbers=12")
+    browser.get(dashboard + "/trials?numbers=25")
     wait_for(lambda: "pcts:delay" in browser.execute_script(body), "the attributes of a trial")
     assert "pcts:depth" in browser.execute_script(body)
     assert "pcts:fidelity" in browser.execute_script(body)

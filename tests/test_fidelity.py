@@ -478,6 +478,16 @@ def test_curves_that_stop_halfway_count_for_what_they_show() -> None:
     assert model.zeta(0.1) == pytest.approx(0.9, abs=0.4)
 
 
+def test_values_whose_squares_no_float_holds_are_not_learned_from() -> None:
+    model = curves(20)
+    z = np.linspace(0.1, 1, 9)
+    expected = model.shift(0.5), model.zeta(0.5)
+    model.observe(99, np.array([z, 1e300 * np.cos(9 * z)]))
+    model.learn(100)
+    model.scale(-99.0, 10.0)
+    assert (model.shift(0.5), model.zeta(0.5)) == expected
+
+
 def test_what_was_observed_can_be_taken_back() -> None:
     model = curves(30)
     for number in range(30):
