@@ -134,6 +134,11 @@ class PCTSSampler(BaseSampler):
             If an argument is not what it should be. The message names it.
     """
 
+    # Whether to store with each trial, for people to see, how many seconds its feedback took: the
+    # user attribute `pcts:delay`. A dashboard's LiveFigures sees to that, for all samplers of its
+    # process. Not otherwise: on a database each attribute costs a twentieth of what a trial costs.
+    shows_delays = False
+
     def __init__(
         self,
         *,
@@ -167,7 +172,7 @@ class PCTSSampler(BaseSampler):
         self._stale_after = stale_after
         self._seed = seed
         self._check_arguments()
-        self._is_finishing = self._shows_delays = False
+        self._is_finishing = False
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
@@ -205,15 +210,6 @@ class PCTSSampler(BaseSampler):
             )
         search = self._new_search(distributions, history)
         return search.space, search._tree
-
-    def show_delays(self) -> None:
-        """Store from now on with each trial how many seconds its feedback took, for people to see.
-
-        As the user attribute ``pcts:delay``. :class:`~optuna_pcts.dashboard.LiveFigures` calls
-        this. Otherwise it is not done: on a database each attribute costs a twentieth of what a
-        trial costs it, and :func:`delays` knows without.
-        """
-        self._shows_delays = True
 
     # ------------------------------------------------------------------ Optuna's hooks
 
@@ -303,7 +299,7 @@ class PCTSSampler(BaseSampler):
     ) -> None:
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
-        if self._shows_delays:
+        if self.shows_delays:
             record_delay(study, trial)
         for name, expected in (self._search_space or {}).items():
             actual = trial.distributions.get(name, expected)

@@ -53,7 +53,7 @@ class LiveFigures:
     study's note says in words and numbers what the search is doing. What else stands in the note
     is kept. Depth, fidelity and delay of each trial are in the dashboard's table of trials, as the
     user attributes ``pcts:depth``, ``pcts:fidelity`` and ``pcts:delay``. :class:`PCTSSampler`
-    writes them; the delay from the second trial of a worker on, when it knows of this callback.
+    writes them; the delay in processes that have made such an object.
 
     Give it to every worker: whoever finishes a trial when it is time draws for all of them. If two
     should ever draw at the very same time, the dashboard may keep an old figure until the next
@@ -109,11 +109,10 @@ class LiveFigures:
         self._note = note
         self._next: dict[tuple[int, str], float] = {}  # by study, on the monotonic clock
         self._lock = threading.Lock()  # the threads of `n_jobs` share this object
+        PCTSSampler.shows_delays = True
 
     def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
         """Update the dashboard if it is time."""
-        if isinstance(study.sampler, PCTSSampler):
-            study.sampler.show_delays()
         key = study._study_id, study.study_name
         if time.monotonic() < self._next.get(key, 0.0) or not self._lock.acquire(blocking=False):
             return
@@ -184,6 +183,7 @@ class LiveFigures:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.Lock()
+        PCTSSampler.shows_delays = True
 
 
 def _note_of(source: Snapshot) -> str:

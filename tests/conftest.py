@@ -16,6 +16,8 @@ from optuna.storages import RDBStorage
 from optuna.storages.journal import JournalFileBackend
 import pytest
 
+from optuna_pcts import PCTSSampler
+
 
 if TYPE_CHECKING:  # the other tests run without a database
     from examples.postgres.evaluator import Evaluator
@@ -35,6 +37,12 @@ def _quiet() -> Iterator[None]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     yield
     optuna.logging.set_verbosity(before)
+
+
+@pytest.fixture(autouse=True)
+def _unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget that an earlier test had something for people to see."""
+    monkeypatch.setattr(PCTSSampler, "shows_delays", False)
 
 
 @pytest.fixture

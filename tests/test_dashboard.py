@@ -80,6 +80,14 @@ def test_it_is_a_callback_that_draws_only_every_so_often(monkeypatch: pytest.Mon
     assert not drawn
 
 
+def test_every_trial_has_its_facts_as_attributes() -> None:
+    study = optuna.create_study(sampler=PCTSSampler(seed=0))
+    live = pickle.loads(pickle.dumps(LiveFigures(figures=["delays"], note=False)))
+    study.optimize(lambda t: t.suggest_float("x", 0, 1), n_trials=4, callbacks=[live])
+    assert all("pcts:delay" in t.user_attrs for t in study.trials)
+    assert all("pcts:depth" in t.user_attrs for t in study.trials[1:])  # the first is random
+
+
 def test_it_draws_less_often_where_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
     live = LiveFigures(every=0)

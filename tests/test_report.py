@@ -196,12 +196,11 @@ def test_regimes_of_delay() -> None:
     assert "adversarial" in str(report(heavy))
 
 
-def test_the_delay_of_a_trial_is_one_of_its_attributes() -> None:
-    sampler = PCTSSampler(seed=0)
-    study = optuna.create_study(sampler=sampler)
+def test_the_delay_of_a_trial_is_one_of_its_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = optuna.create_study(sampler=PCTSSampler(seed=0))
     study.tell(study.ask(), 1.0)
     assert "pcts:delay" not in study.trials[0].user_attrs  # unless somebody is there to see it
-    sampler.show_delays()
+    monkeypatch.setattr(PCTSSampler, "shows_delays", True)
 
     def objective(trial: optuna.Trial) -> float:
         time.sleep(0.03)
