@@ -490,7 +490,7 @@ DRAW: dict[str, Callable[..., Figure]] = {
 
 
 def _figure(name: str, subtitle: str) -> Figure:
-    return go.Figure(layout=_layout(name, subtitle))
+    return go.Figure(layout=_layout(name, *style.lines(subtitle)))
 
 
 def _title(title: str, *subtitles: str) -> str:

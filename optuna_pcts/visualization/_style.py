@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import math
+from textwrap import wrap
 
 from optuna_pcts._report import CellInfo
 from optuna_pcts._report import CostInfo
@@ -38,6 +39,11 @@ TITLES = {
     "cost": "Cost by depth",
     "regret": "Best and recommended value",
 }
+
+
+def lines(subtitle: str) -> list[str]:
+    """Return a subtitle in lines for which half a page has room."""
+    return wrap(subtitle, 95)
 
 
 def tree_subtitle(info: TreeInfo) -> str:

@@ -365,7 +365,7 @@ def save(name: str, info: Any, path: str) -> None:
 
 def _axes(name: str, subtitle: str) -> Axes:
     _, axes = plt.subplots(figsize=(8, 4.8), constrained_layout=True)
-    axes.set_title(_title(name, subtitle), fontsize=10)
+    axes.set_title(_title(name, *style.lines(subtitle)), fontsize=10)
     return axes
 
 
