@@ -13,13 +13,17 @@ from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import astuple
 from dataclasses import dataclass
 from dataclasses import replace
+from functools import partial
 import itertools
 import os
 from pathlib import Path
+import pickle
 import sys
 import time
+from typing import cast
 
 import numpy as np
 import optuna
@@ -105,9 +109,24 @@ class Result:
     sampler_seconds: float
 
 
-def execute(run: Run) -> Result:
-    """Run it."""
+def execute(run: Run, studies: Path | None = None) -> Result:
+    """Run it.
+
+    Args:
+        run:
+            What to run.
+        studies:
+            A folder that keeps the trials of each run. Where it has them, only the answer is
+            sought again: to see what another :func:`recommend` makes of the same trials.
+    """
     problem = PROBLEMS[run.problem](np.random.default_rng(run.seed))
+    kept = studies and studies / f"{'-'.join(map(str, astuple(run)))}.pickle"
+    if kept and kept.is_file():
+        trials, result = pickle.loads(kept.read_bytes())
+        study = optuna.create_study(direction="maximize")
+        study.add_trials(trials)
+        regret, regret_best = _regrets(study, problem)
+        return replace(cast(Result, result), regret=regret, regret_best=regret_best)
     entry = METHODS[run.method](Task(problem, run.seed, run.evaluations))
     # Optuna's workers tell a value before they ask again: as many trials are in flight as workers.
     entry = replace(entry, waits=True)
@@ -116,7 +135,10 @@ def execute(run: Run) -> Result:
         problem, entry, run.seed, parse_delay(run.delay), n_workers=run.workers, noise=run.noise
     )
     simulation.spend(run.evaluations * problem.cost(1.0))
-    return measure(simulation, entry.sampler, time.perf_counter() - started)
+    result = measure(simulation, entry.sampler, time.perf_counter() - started)
+    if kept:
+        kept.write_bytes(pickle.dumps((simulation.study.get_trials(deepcopy=False), result)))
+    return result
 
 
 def start(
@@ -147,15 +169,19 @@ def measure(
     simulation: Simulation, sampler: optuna.samplers.BaseSampler, seconds: float
 ) -> Result:
     """Return where a simulation stands."""
-    study, problem = simulation.study, simulation.problem
-    trials = study.get_trials(deepcopy=False)
+    trials = simulation.study.get_trials(deepcopy=False)
     n_told = sum(trial.state == TrialState.COMPLETE for trial in trials)
-    regret = regret_best = float("nan")
+    regret, regret_best = float("nan"), float("nan")
     if n_told:
-        regret = problem.regret(problem.point(recommend(study).params))
-        regret_best = problem.regret(problem.point(study.best_params))
+        regret, regret_best = _regrets(simulation.study, simulation.problem)
     height, n_nodes = _tree(sampler)
     return Result(regret, regret_best, len(trials), n_told, height, n_nodes, seconds)
+
+
+def _regrets(study: optuna.Study, problem: Problem) -> tuple[float, float]:
+    """Return the regret of the recommended point and that of the best trial."""
+    recommended, best = recommend(study).params, study.best_params
+    return problem.regret(problem.point(recommended)), problem.regret(problem.point(best))
 
 
 def _tree(sampler: optuna.samplers.BaseSampler) -> tuple[int, int]:
@@ -169,8 +195,8 @@ def _tree(sampler: optuna.samplers.BaseSampler) -> tuple[int, int]:
     )
 
 
-def _rows(run: Run) -> dict[Run, Result]:
-    return {run: execute(run)}
+def _rows(run: Run, studies: Path | None = None) -> dict[Run, Result]:
+    return {run: execute(run, studies)}
 
 
 RECORDS = Records(Run, Result, _rows)
@@ -208,6 +234,10 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, nargs="+", default=[150, 600])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR")
+    parser.add_argument(
+        "--studies", type=Path, metavar="DIR",
+        help="keep the trials of each run here; if they are here, only seek the answer again",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (all cores)")
     args = parser.parse_args()
     for delay in args.delays:
@@ -237,7 +267,11 @@ def main() -> None:
         )
     ]
     path = args.results / "runs.csv"
-    RECORDS.complete(runs, path, module="benchmarks.run", n_jobs=args.jobs)
+    records = RECORDS
+    if args.studies:
+        args.studies.mkdir(parents=True, exist_ok=True)
+        records = replace(records, execute=partial(_rows, studies=args.studies))
+    records.complete(runs, path, module="benchmarks.run", n_jobs=args.jobs)
 
 
 if __name__ == "__main__":

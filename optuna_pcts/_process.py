@@ -143,7 +143,7 @@ class Process:
         choices = [(k, length, s) for k in kernels for length in lengths for s in noises]
         n = len(values)
         probes = np.linspace(0, n - 1, min(n, n_probes)).astype(int)
-        if has_relevance:
+        if has_relevance and self._places.shape[1]:
             best = max(self._fit(choices, distance, probes), key=lambda s: s.likelihood)
             self._relevance = self._relevance_of(best, probes)
             self._places = self._places * self._relevance

@@ -137,11 +137,12 @@ def _recommend(
             lengths=_LENGTHS,
             noises=_NOISES,
             n_probes=_N_PROBES,
+            has_relevance=True,
         )
 
     # All trials help to choose. What is said of the choice relies on the furthest evaluated alone.
     process = estimate(np.ones(len(values), dtype=bool))
-    order = np.argsort(-(process.mean - process.std), kind="stable")
+    order = np.argsort(-process.mean, kind="stable")
     if (fidelity < fidelity.max()).any():
         process = estimate(fidelity == fidelity.max())
     mean, std, near = process.mean, process.std, process.is_near
