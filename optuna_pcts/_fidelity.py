@@ -22,6 +22,7 @@ each value. What is left is the bias, and zeta its root mean square, without the
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 import math
 from typing import Any
@@ -146,7 +147,7 @@ class BiasModel:
     def __init__(self, bias: Callable[[float], float] | None = None) -> None:
         self._given = None if bias is None else checked_bias(bias)
         self._curves: dict[int, _Smooth] = {}  # by trial number
-        self.learn(0)
+        self.learn(())
         self.scale(0.0, 1.0)
 
     def observe(self, number: int, curve: FloatArray) -> None:
@@ -168,14 +169,15 @@ class BiasModel:
         """Take back what was learned from a trial."""
         self._curves.pop(number, None)
 
-    def learn(self, below: int) -> None:
-        """Take the shift from the curves of the trials below a number.
+    def learn(self, numbers: Iterable[int]) -> None:
+        """Take the shift from the curves of some trials.
 
         From the highest fidelity down: what a curve says about a fidelity is how far its own end
         is from there, and what is known about its end.
         """
-        numbers = sorted(n for n in self._curves if n < below and self._given is None)
-        curves = [self._curves[n] for n in numbers]
+        curves = []
+        if self._given is None:
+            curves = [self._curves[n] for n in numbers if n in self._curves]
         rows = np.array([c.row for c in curves]).reshape(-1, len(_KNOTS))
         noise = [c.noise for c in curves if not math.isnan(c.noise)]
         variance = sum(noise) / len(noise) if noise else 0.0

@@ -123,6 +123,7 @@ class Feedback:
     cell: Cell | None  # None if the tree did not ask
     fidelity: float = 1.0  # of the value
     curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
+    ended_at: float = 0.0  # seconds; 0 if it has not, or nobody knows
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,9 @@ class History:
                 curve = curve[:, np.isfinite(curve[1])]  # what diverged on the way has no line
                 curve[1] *= self._sign
                 curve = curve if curve.size else None
-        return Feedback(trial.number, status, trial.params, value, cell, fidelity, curve)
+        end = trial.datetime_complete
+        ended_at = 0.0 if end is None else clock(end)
+        return Feedback(trial.number, status, trial.params, value, cell, fidelity, curve, ended_at)
 
     def _is_stale(self, trial: FrozenTrial, now: float | None) -> bool:
         if trial._trial_id in self._heartbeat_lost:

@@ -66,7 +66,7 @@ _AT_GUESS = 0.3
 _SETTLED_PER_DIM = 10
 _NOISY = 0.01
 _SIDE = 5.0
-# It is fitted anew when the number of trials has grown by this factor.
+# It is fitted anew when the number of ended trials has grown by this factor.
 _GROWTH = 17 / 16
 
 
@@ -113,7 +113,7 @@ class LocalSearch:
         fitted_to = (reference, self._tree.learned_from())
         if fitted_to != self._fitted_to:
             self._fitted_to = fitted_to
-            points, rewards, bias = self._tree.told(reference.below)
+            points, rewards, bias = self._tree.told(reference)
             enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
             self._elite = self._guess = None
             if enough:

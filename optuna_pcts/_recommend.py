@@ -173,7 +173,7 @@ def _at_full_fidelity(
     for t in trials:
         if t.curve is not None:
             model.observe(t.number, t.curve)
-    model.learn(trials[-1].number + 1)
+    model.learn(t.number for t in trials)
     values = values + model.shift(fidelity)
     low = float(np.median(values))
     model.scale(low, float(values.max()) - low, doubt=1.0)

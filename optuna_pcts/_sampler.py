@@ -551,7 +551,13 @@ class _Search:
         if tree.place(number, point, depth):
             self.is_valid = False  # split for a point that was not evaluated
         if status is Status.TOLD:
-            tree.tell(number, feedback.value, feedback.fidelity, curve=feedback.curve)
+            tree.tell(
+                number,
+                feedback.value,
+                feedback.fidelity,
+                ended_at=feedback.ended_at,
+                curve=feedback.curve,
+            )
         elif status is Status.ASKED and feedback.value == feedback.value:
             tree.tell(number, feedback.value, feedback.fidelity, ended=False)
         elif status is Status.GONE:

@@ -131,8 +131,8 @@ class CellView(NamedTuple):
 class Checkpoint:
     """A number of trials that is held for a while: it grows in steps of a constant factor.
 
-    What is computed from the trials numbered below a checkpoint need not be computed anew for
-    every trial, and is still a function of the set of trials.
+    What is computed from the first so many trials to end need not be computed anew for every
+    trial, and is still a function of the set of trials.
     """
 
     def __init__(self, growth: float) -> None:
@@ -140,18 +140,19 @@ class Checkpoint:
         self._at = 1
 
     def below(self, n: int) -> int:
-        """Return the last checkpoint up to ``n``, which must not decrease."""
+        """Return the last checkpoint up to ``n``."""
+        if n < self._at:
+            self._at = 1
         while (following := max(self._at + 1, int(self._at * self._growth))) <= n:
             self._at = following
         return self._at
 
 
 class Reference(NamedTuple):
-    """A set of told trials. Two that are equal are the same set with the same feedback."""
+    """The trials that ended first. Two that are equal are the same set with the same feedback."""
 
-    below: int  # trial numbers
-    n_told: int
-    n_taken_back: int  # how often feedback was taken back or replaced
+    n: int
+    n_revisions: int  # how often they became others, or their feedback did
 
 
 class _Columns:
@@ -224,6 +225,7 @@ class _Trials(_Columns):
     next: NDArray[np.int32]  # next trial of the same cell
     told: NDArray[np.bool_]
     ended: NDArray[np.bool_]  # what it was told is final
+    ended_at: FloatArray  # seconds
     value: FloatArray  # larger is better; NaN: failed
     fidelity: FloatArray  # of the value
     point: FloatArray  # (n_dims, n)
@@ -283,6 +285,7 @@ class Tree:
             next=(np.int32, -1, ()),
             told=(np.bool_, False, ()),
             ended=(np.bool_, False, ()),
+            ended_at=(np.float64, 0.0, ()),
             value=(np.float64, math.nan, ()),
             fidelity=(np.float64, 1.0, ()),
             point=(np.float64, math.nan, (self._n_dims,)),
@@ -301,7 +304,9 @@ class Tree:
         self._prior: AdditiveModel | None = None
         self._checkpoint = Checkpoint(_GROWTH)
         self._learned_from: Reference | None = None
-        self._n_taken_back = 0
+        self._n_revisions = 0
+        # Of the trials that something was learned from, when the last one ended, and its number.
+        self._last_learned = (-math.inf, -1)
         self._is_exact = False  # as far as replicates can tell
         self._replicated = False  # since that was decided
 
@@ -333,16 +338,18 @@ class Tree:
         return number in self and number not in self._partial
 
     def reference(self, checkpoint: Checkpoint) -> Reference:
-        """Return which of the told trials to learn from: those below a checkpoint.
+        """Return which of the trials to learn from: those that ended first, up to a checkpoint."""
+        return Reference(checkpoint.below(int(self._nodes.n_ended[0])), self._n_revisions)
 
-        Or all of them, while few of the trials below it are told.
-        """
-        n = self._trials.length
-        below = checkpoint.below(n)
-        n_told = int(np.count_nonzero(self._trials.ended[:below]))
-        if 2 * n_told < below and 2 * n_told < np.count_nonzero(self._trials.node[:below] >= 0):
-            below, n_told = n, int(self._nodes.n_ended[0])
-        return Reference(below, n_told, self._n_taken_back)
+    def _rows(self, reference: Reference) -> NDArray[np.intp]:
+        """Return the numbers of the trials of a reference, ascending."""
+        trials = self._trials
+        rows = np.flatnonzero(trials.ended)
+        rows = rows[np.argsort(trials.ended_at[rows], kind="stable")][: reference.n]
+        if len(rows):
+            last = float(trials.ended_at[rows[-1]]), int(rows[-1])
+            self._last_learned = max(self._last_learned, last)
+        return np.sort(rows)
 
     def learned_from(self) -> Reference:
         """Return the trials that the scale, the prior and the bias are learned from."""
@@ -351,14 +358,14 @@ class Tree:
             self.refresh()
         return reference
 
-    def told(self, below: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the points (a row each), rewards and biases of the ended trials below a number.
+    def told(self, reference: Reference) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the points (a row each), rewards and biases of the trials of a reference.
 
         The rewards are those to be expected at full fidelity, which may be off by the bias. Here
         what is worse than the median is less than 0; a failure is minus infinity.
         """
         trials = self._trials
-        rows = np.flatnonzero(trials.ended[:below])
+        rows = self._rows(reference)
         rows = rows[~np.isnan(trials.point[:, rows]).any(axis=0)]
         bias = self._bias.zeta(trials.fidelity[rows]) / 2 / self._half_unit
         return trials.point[:, rows].T, self._scaled(self._values(rows)), bias
@@ -532,6 +539,7 @@ class Tree:
         fidelity: float = 1.0,
         *,
         ended: bool = True,
+        ended_at: float = 0.0,
         curve: FloatArray | None = None,
     ) -> None:
         """Fold in the feedback of a trial in the tree. It replaces what the trial told before.
@@ -545,6 +553,8 @@ class Tree:
                 The fidelity of the value.
             ended:
                 Whether that was all: a trial that still runs may tell more.
+            ended_at:
+                When it ended, in seconds of whatever clock.
             curve:
                 The fidelities that it has passed, ascending, and its values there.
         """
@@ -554,6 +564,8 @@ class Tree:
         trials.fidelity[number] = fidelity
         trials.told[number] = True
         trials.ended[number] = ended
+        trials.ended_at[number] = ended_at
+        self._n_revisions += ended and (ended_at, number) < self._last_learned
         if curve is not None and math.isfinite(value):
             self._bias.observe(number, curve)
         self._count_told(number, 1)
@@ -575,7 +587,7 @@ class Tree:
         trials = self._trials
         if trials.told[number]:
             self._count_told(number, -1)
-            self._n_taken_back += bool(trials.ended[number])
+            self._n_revisions += bool(trials.ended[number])
             trials.told[number] = trials.ended[number] = False
             self._bias.forget(number)
 
@@ -757,10 +769,10 @@ class Tree:
         reference = self.reference(self._checkpoint)
         if reference == self._learned_from:
             return False
-        self._learned_from, below = reference, reference.below
-        rows = np.flatnonzero(self._trials.ended[:below])
+        self._learned_from = reference
+        rows = self._rows(reference)
         self._is_partial = bool((self._trials.fidelity[rows] < 1).any())
-        self._bias.learn(below)
+        self._bias.learn(rows.tolist())
         values = self._values(rows)
         halves = values[np.isfinite(values)] / 2
         best = float(halves.max()) if len(halves) else 0.0
@@ -774,7 +786,7 @@ class Tree:
         largest = sys.float_info.max
         self._bias.scale(min(max(2 * low, -largest), largest), min(2 * self._half_unit, largest))
         if self._prior_std is not None:
-            points, rewards, _ = self.told(below)
+            points, rewards, _ = self.told(reference)
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
             self._prior = (
                 AdditiveModel(points, np.maximum(rewards, 0.0), self._splitter.categories)

@@ -435,7 +435,7 @@ def curves(n: int, seed: int = 0, noise: float = 0.0) -> BiasModel:
     for number in range(n):
         values = rng.normal() - (3 + rng.normal()) * (1 - z) + noise * rng.normal(size=STEPS)
         model.observe(number, np.array([z, values]))
-    model.learn(n)
+    model.learn(range(n))
     model.scale(-99.0, 10.0)
     return model
 
@@ -472,7 +472,7 @@ def test_curves_that_stop_halfway_count_for_what_they_show() -> None:
         end = STEPS if number < 20 else int(rng.integers(5, STEPS))
         values = rng.normal() - (3 + rng.normal()) * (1 - z)
         model.observe(number, np.array([z[:end], values[:end]]))
-    model.learn(300)
+    model.learn(range(300))
     model.scale(-99.0, 1.0)
     assert model.shift(0.1) == pytest.approx(2.7, abs=0.4)
     assert model.zeta(0.1) == pytest.approx(0.9, abs=0.4)
@@ -483,7 +483,7 @@ def test_values_whose_squares_no_float_holds_are_not_learned_from() -> None:
     z = np.linspace(0.1, 1, 9)
     expected = model.shift(0.5), model.zeta(0.5)
     model.observe(99, np.array([z, 1e300 * np.cos(9 * z)]))
-    model.learn(100)
+    model.learn(range(100))
     model.scale(-99.0, 10.0)
     assert (model.shift(0.5), model.zeta(0.5)) == expected
 
@@ -493,7 +493,7 @@ def test_what_was_observed_can_be_taken_back() -> None:
     for number in range(30):
         model.forget(number)
     model.forget(99)
-    model.learn(30)
+    model.learn(range(30))
     model.scale(-99.0, 10.0)
     assert model.shift(0.1) == 0
 

@@ -97,6 +97,13 @@ def read(study: optuna.Study, **options: Any) -> dict[int, Feedback]:
     return latest(History(study, **options).update(datetime.now()))
 
 
+def ended_at(study: optuna.Study) -> float:
+    """Return when the first trial ended, in seconds."""
+    end = study.trials[0].datetime_complete
+    assert end is not None
+    return end.timestamp()
+
+
 # ---------------------------------------------------------------------- states and values
 
 
@@ -117,7 +124,8 @@ def test_a_complete_trial_is_told_and_larger_is_better(
     study = optuna.create_study(storage=storage, direction=direction)
     trial = study.ask({"x": UNIT})
     study.tell(trial, 2.5)
-    assert read(study) == {0: Feedback(0, Status.TOLD, trial.params, sign * 2.5, None)}
+    told = Feedback(0, Status.TOLD, trial.params, sign * 2.5, None, ended_at=ended_at(study))
+    assert read(study) == {0: told}
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
@@ -176,7 +184,8 @@ def test_an_enqueued_trial_counts_once_it_runs(study: optuna.Study) -> None:
 def test_added_trials_are_told(study: optuna.Study) -> None:
     add(study, TrialState.COMPLETE, value=3.0, params={"x": 0.125})
     add(study, TrialState.FAIL)
-    assert read(study)[0] == Feedback(0, Status.TOLD, {"x": 0.125}, -3.0, None)
+    told = Feedback(0, Status.TOLD, {"x": 0.125}, -3.0, None, ended_at=ended_at(study))
+    assert read(study)[0] == told
     assert read(study)[1].status is Status.TOLD
 
 

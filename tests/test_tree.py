@@ -24,6 +24,8 @@ from optuna_pcts import NodeStatistics
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._policy import Policy
 from optuna_pcts._space import SearchSpace
+from optuna_pcts._tree import Checkpoint
+from optuna_pcts._tree import Reference
 from optuna_pcts._tree import Tree
 
 
@@ -454,3 +456,39 @@ def test_a_tree_knows_at_which_points_it_was_asked() -> None:
         assert point is not None
         assert tree.locate(point)[1] == (position in positions[:number])
         tree.place(number, point)
+
+
+@given(
+    order=st.permutations(range(12)),
+    ended_at=st.lists(st.integers(0, 6), min_size=12, max_size=12),
+    taken_back=st.integers(0, 11),
+)
+def test_what_is_learned_from_is_what_ended_first(
+    order: list[int], ended_at: list[int], taken_back: int
+) -> None:
+    """Also if clocks differ, and an earlier end is heard of later."""
+
+    def told(tree: Tree, number: int) -> None:
+        tree.place(number, [number / 12])
+        tree.tell(number, float(number), ended_at=ended_at[number])
+
+    live, checkpoint = make_tree(), Checkpoint(1.25)
+    seen: dict[Reference, list[list[float]]] = {}
+    heard: set[int] = set()
+    for number in [*order, taken_back]:
+        if number in heard:
+            live.remove(number)
+            heard.remove(number)
+        else:
+            told(live, number)
+            heard.add(number)
+        reference = live.reference(checkpoint)
+        points = live.told(reference)[0].tolist()
+        assert seen.setdefault(reference, points) == points
+        fresh = make_tree()
+        for i in sorted(heard):
+            told(fresh, i)
+        assert points == fresh.told(fresh.reference(Checkpoint(1.25)))[0].tolist()
+        first = sorted(heard, key=lambda i: (ended_at[i], i))[: len(points)]
+        assert points == [[i / 12] for i in sorted(first)]
+        assert len(points) >= len(heard) / 1.25 - 1
