@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,12 @@ _LONGEST_STEP = 1.0
 def matern(distance: FloatArray) -> FloatArray:
     """Return the Matern 5/2 kernel: of functions with two derivatives."""
     r = np.sqrt(5.0) * distance
-    kernel: FloatArray = (1 + r + r * r / 3) * np.exp(-r)
+    # In place: most of the time would go into fresh memory.
+    kernel: FloatArray = r * r
+    kernel /= 3
+    kernel += 1 + r
+    np.negative(r, out=r)
+    kernel *= np.exp(r, out=r)
     return kernel
 
 
@@ -197,12 +203,16 @@ class Process:
         rows: NDArray[np.intp],
     ) -> list[_Setting]:
         values, bias = self._values[rows], self._relative_bias[rows]
-        with_bias, eye = 1 + np.outer(bias, bias), np.eye(len(rows))
+        with_bias, diagonal = 1 + np.outer(bias, bias), np.diag_indices(len(rows))
         distance = distance[np.ix_(rows, rows)]
         fitted = []
-        for kernel, length, noise in choices:
-            covariance = kernel(distance / length) * with_bias + noise * eye
-            fitted.append(_Setting(kernel, length, noise, covariance, values))
+        for (kernel, length), group in groupby(choices, lambda choice: choice[:2]):
+            signal = kernel(distance / length)
+            signal *= with_bias
+            for *_, noise in group:
+                covariance = signal.copy()
+                covariance[diagonal] += noise
+                fitted.append(_Setting(kernel, length, noise, covariance, values))
         return fitted
 
     def best_guess(self, points: FloatArray, n_looks: int, first_step: FloatArray) -> FloatArray:
