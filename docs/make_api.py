@@ -33,7 +33,14 @@ GROUPS = {
     "How far trials are evaluated": ["PCTSPruner", "fidelity", "DepthFidelity", "LinearBias"],
     "The answer": ["recommend", "Recommendation", "report", "Report"],
     "How late feedback is": ["delays", "Delay"],
-    "What trials cost": ["CostBudget", "trial_cost", "fit_cost", "CostFit", "CostModel"],
+    "What trials cost": [
+        "CostBudget",
+        "trial_cost",
+        "fit_cost",
+        "CostFit",
+        "FittedCost",
+        "CostModel",
+    ],
 }
 
 SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields", "Example", "Note")

@@ -9,6 +9,7 @@ from optuna_pcts._cost import PolynomialDecay
 from optuna_pcts._cost import trial_cost
 from optuna_pcts._cost_fit import CostFit
 from optuna_pcts._cost_fit import fit_cost
+from optuna_pcts._cost_fit import FittedCost
 from optuna_pcts._fidelity import DepthFidelity
 from optuna_pcts._fidelity import LinearBias
 from optuna_pcts._history import Delay
@@ -43,6 +44,7 @@ __all__ = [
     "Delay",
     "DepthFidelity",
     "ExponentialCost",
+    "FittedCost",
     "LinearBias",
     "LinearGrowth",
     "NodeStatistics",

@@ -41,6 +41,7 @@ from optuna.trial import FrozenTrial
 from optuna_pcts._checks import check_number
 from optuna_pcts._history import DEPTH_KEY
 from optuna_pcts._history import duration
+from optuna_pcts._history import is_integer
 from optuna_pcts._history import MAX_DEPTH
 from optuna_pcts._policy import FloatArray
 
@@ -453,6 +454,4 @@ def declared_cost(trial: FrozenTrial) -> float | None:
 def level_of_trial(trial: FrozenTrial) -> int | None:
     """Return the paper's h of a trial. Anybody can write the attribute, so it may be anything."""
     depth = trial.user_attrs.get(DEPTH_KEY)
-    if isinstance(depth, bool) or not isinstance(depth, int) or not 0 <= depth <= MAX_DEPTH:
-        return None
-    return depth + 1
+    return depth + 1 if is_integer(depth, 0, MAX_DEPTH) else None

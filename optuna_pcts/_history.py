@@ -326,7 +326,7 @@ class History:
         history = retry.system_attrs.get(_RETRY_KEY)
         for number in history if isinstance(history, list) else ():
             # Only what failed is retried: in a trial added from elsewhere the numbers are others.
-            if _is_integer(number, 0, self._n_seen) and number in self._failed:
+            if is_integer(number, 0, self._n_seen) and number in self._failed:
                 self._retried.add(number)
                 yield Feedback(number, Status.GONE, {}, math.nan, None)
 
@@ -619,18 +619,19 @@ def recorded_cell(trial: FrozenTrial) -> Cell | None:
         depth, point = attribute.get("depth"), attribute.get("point")
         fidelity, resource = attribute.get("fidelity", 1.0), attribute.get("max_resource")
         if (
-            _is_integer(depth, 0, MAX_DEPTH)
+            is_integer(depth, 0, MAX_DEPTH)
             and isinstance(point, dict)
             and len(point) <= _MAX_PARAMS
             and all(isinstance(x, float) and 0 <= x <= 1 for x in point.values())
             and (isinstance(fidelity, (int, float)) and 0 <= fidelity <= 1)
-            and (resource is None or _is_integer(resource, 1, _MAX_STEP))
+            and (resource is None or is_integer(resource, 1, _MAX_STEP))
         ):
             return Cell(depth, point, float(fidelity), resource)
     return None
 
 
-def _is_integer(x: object, low: int, high: int) -> TypeGuard[int]:
+def is_integer(x: object, low: int, high: int) -> TypeGuard[int]:
+    """Whether something that anybody may have written is a whole number in a range."""
     return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high
 
 
