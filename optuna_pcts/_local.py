@@ -66,8 +66,10 @@ _AT_GUESS = 0.3
 _SETTLED_PER_DIM = 10
 _NOISY = 0.01
 _SIDE = 5.0
-# It is fitted anew when the number of ended trials has grown by this factor.
+# It is fitted anew when the number of ended trials has grown by this factor; once there are more
+# than it can take in, by the second one: every worker fits it for itself.
 _GROWTH = 17 / 16
+_LATE_GROWTH = 9 / 8
 
 
 class Drawn(NamedTuple):
@@ -93,7 +95,7 @@ class LocalSearch:
         self._tree = tree
         self._categories = np.array(categories)
         self._slots = np.array(slots)
-        self._checkpoint = Checkpoint(_GROWTH)
+        self._checkpoint = Checkpoint(_GROWTH, late=_N_NEIGHBOURS, late_growth=_LATE_GROWTH)
         self._fitted_to: tuple[Reference, Reference] | None = None
         self._elite: Elite | None = None
         self._guess: Elite | None = None

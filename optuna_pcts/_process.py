@@ -32,6 +32,8 @@ _N_WAVES = 128
 _SMALL = 64**3
 # Settings that count for less than this part of the best one are not tried on all trials.
 _LEAST_SHARE = 0.1
+# Trials whose matrices cost next to nothing.
+_FEW = 64
 # How much each parameter matters is sought in so many steps up the likelihood. Beforehand it is
 # the same for all, give or take a factor of e to the power of this. The first step is this long,
 # and none longer than that, in logarithms.
@@ -150,7 +152,8 @@ class Process:
         n = len(values)
         probes = np.linspace(0, n - 1, min(n, n_probes)).astype(int)
         if has_relevance and self._places.shape[1]:
-            best = max(self._fit(choices, distance, probes), key=lambda s: s.likelihood)
+            some = probes[:: 1 + (len(probes) > _FEW)]  # enough for where to begin
+            best = max(self._fit(choices, distance, some), key=lambda s: s.likelihood)
             self._relevance = self._relevance_of(best, probes)
             self._places = self._places * self._relevance
             distance = _distance(self._places, self._places)

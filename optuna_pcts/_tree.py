@@ -133,19 +133,30 @@ class Checkpoint:
 
     What is computed from the first so many trials to end need not be computed anew for every
     trial, and is still a function of the set of trials.
+
+    Args:
+        growth:
+            The factor.
+        late, late_growth:
+            Another factor, from this number of trials on.
     """
 
-    def __init__(self, growth: float) -> None:
+    def __init__(self, growth: float, *, late: int = sys.maxsize, late_growth: float = 1) -> None:
         self._growth = growth
+        self._late, self._late_growth = late, late_growth
         self._at = 1
 
     def below(self, n: int) -> int:
         """Return the last checkpoint up to ``n``."""
         if n < self._at:
             self._at = 1
-        while (following := max(self._at + 1, int(self._at * self._growth))) <= n:
+        while (following := self._following()) <= n:
             self._at = following
         return self._at
+
+    def _following(self) -> int:
+        growth = self._growth if self._at < self._late else self._late_growth
+        return max(self._at + 1, int(self._at * growth))
 
 
 class Reference(NamedTuple):
