@@ -13,6 +13,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import asdict
 from dataclasses import astuple
 from dataclasses import dataclass
 from dataclasses import replace
@@ -23,7 +24,6 @@ from pathlib import Path
 import pickle
 import sys
 import time
-from typing import cast
 
 import numpy as np
 import optuna
@@ -122,11 +122,11 @@ def execute(run: Run, studies: Path | None = None) -> Result:
     problem = PROBLEMS[run.problem](np.random.default_rng(run.seed))
     kept = studies and studies / f"{'-'.join(map(str, astuple(run)))}.pickle"
     if kept and kept.is_file():
-        trials, result = pickle.loads(kept.read_bytes())
+        trials, numbers = pickle.loads(kept.read_bytes())
         study = optuna.create_study(direction="maximize")
         study.add_trials(trials)
         regret, regret_best = _regrets(study, problem)
-        return replace(cast(Result, result), regret=regret, regret_best=regret_best)
+        return replace(Result(**numbers), regret=regret, regret_best=regret_best)
     entry = METHODS[run.method](Task(problem, run.seed, run.evaluations))
     # Optuna's workers tell a value before they ask again: as many trials are in flight as workers.
     entry = replace(entry, waits=True)
@@ -137,7 +137,8 @@ def execute(run: Run, studies: Path | None = None) -> Result:
     simulation.spend(run.evaluations * problem.cost(1.0))
     result = measure(simulation, entry.sampler, time.perf_counter() - started)
     if kept:
-        kept.write_bytes(pickle.dumps((simulation.study.get_trials(deepcopy=False), result)))
+        trials = simulation.study.get_trials(deepcopy=False)
+        kept.write_bytes(pickle.dumps((trials, asdict(result))))
     return result
 
 

@@ -31,10 +31,10 @@ _ELITE_PER_DIM = (2, 10)
 # How many of the unordered coordinates of a point are drawn from all their values, on average:
 # the best trials may all have the same one, and never try another.
 _MUTATIONS = 0.5
-# How the best are told from the lucky ones: so many of the best values are candidates, so many of
-# the trials nearest to them tell about them, with a coarse choice of settings. It is done often.
+# How the best are told from the lucky ones: so many of the best values are candidates, so many
+# trials tell about them, with a coarse choice of settings. It is done often.
 _N_CANDIDATES = 40
-_N_NEIGHBOURS = 256
+_N_DATA = 256
 _N_PROBES = 128
 _LENGTHS = (1.5, 5.0, 16.0)
 _NOISES = (1e-6, 0.03, 0.3, 3.0)
@@ -95,7 +95,7 @@ class LocalSearch:
         self._tree = tree
         self._categories = np.array(categories)
         self._slots = np.array(slots)
-        self._checkpoint = Checkpoint(_GROWTH, late=_N_NEIGHBOURS, late_growth=_LATE_GROWTH)
+        self._checkpoint = Checkpoint(_GROWTH, late=_N_DATA, late_growth=_LATE_GROWTH)
         self._fitted_to: tuple[Reference, Reference] | None = None
         self._elite: Elite | None = None
         self._guess: Elite | None = None
@@ -174,7 +174,7 @@ class LocalSearch:
             np.ones(n, dtype=bool),
             self._categories.tolist(),
             candidates=candidates,
-            n_neighbours=_N_NEIGHBOURS,
+            n_data=_N_DATA,
             kernels=(matern,),
             lengths=_LENGTHS,
             noises=_NOISES,

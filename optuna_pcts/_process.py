@@ -1,7 +1,7 @@
 """What trials near each other tell about each other: a small Gaussian process.
 
 Under noise the best of many trials are mostly the luckiest ones. So the value at a trial is
-estimated from its neighbourhood. How far a neighbour counts, and how much of the spread is noise,
+estimated from those around it. How far a neighbour counts, and how much of the spread is noise,
 is read off the data; without noise the estimate is the value itself.
 """
 
@@ -30,6 +30,8 @@ _N_WAVES = 128
 # Multiplications of a matrix product up to which BLAS does not start threads. They are slower by
 # orders of magnitude where the cores are busy with other workers.
 _SMALL = 64**3
+# With less noise than this, as a share of the variance, nobody was lucky.
+_NO_NOISE = 0.01
 # Settings that count for less than this part of the best one are not tried on all trials.
 _LEAST_SHARE = 0.1
 # Trials whose matrices cost next to nothing.
@@ -96,8 +98,11 @@ class Process:
             For each axis the number of its unordered values, or 0 if it is ordered.
         candidates:
             The trials to be estimated.
-        n_neighbours:
-            How many trials, the candidates among them, tell about them: the nearest.
+        n_data:
+            How many of the usable trials tell about them. If there are more, it is some from
+            every distance. The nearest ones alone would differ by little else than noise; and of
+            the candidates, which are the luckiest, no more than of the others, unless there is
+            no noise.
         kernels, lengths, noises:
             Kernels, length scales in units of the candidates' own spread, and shares of noise, to
             choose from.
@@ -126,16 +131,17 @@ class Process:
         categories: Sequence[int],
         *,
         candidates: NDArray[np.intp],
-        n_neighbours: int,
+        n_data: int,
         kernels: Sequence[Kernel],
         lengths: Sequence[float],
         noises: Sequence[float],
         n_probes: int,
         has_relevance: bool = False,
     ) -> None:
-        rows = _neighbourhood(points, usable, candidates, n_neighbours)
+        data = _some_of_each_distance(points, usable, candidates, n_data)
+        rows = np.concatenate([candidates, data[~np.isin(data, candidates)]])
         points, values, bias = points[rows], values[rows], bias[rows]
-        n_candidates = len(candidates)
+        n, n_candidates = len(rows), len(candidates)
         self._values = values
         self._relative_bias = bias / max(float(values.std()), 1e-300)
         self._spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
@@ -149,8 +155,8 @@ class Process:
         near = (gap <= _SAME_PLACE * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
         choices = [(k, length, s) for k in kernels for length in lengths for s in noises]
-        n = len(values)
-        probes = np.linspace(0, n - 1, min(n, n_probes)).astype(int)
+        used = np.flatnonzero(np.isin(rows, data))
+        probes = used[np.linspace(0, len(used) - 1, min(len(used), n_probes)).astype(int)]
         if has_relevance and self._places.shape[1]:
             some = probes[:: 1 + (len(probes) > _FEW)]  # enough for where to begin
             best = max(self._fit(choices, distance, some), key=lambda s: s.likelihood)
@@ -158,14 +164,18 @@ class Process:
             self._places = self._places * self._relevance
             distance = _distance(self._places, self._places)
         if n > n_probes:
-            choices = _worth_trying(self._fit(choices, distance, probes))
-        settings = self._fit(choices, distance, np.arange(n))
-        cross = [s.kernel(distance[:n_candidates] / s.length) for s in settings]
+            tried = self._fit(choices, distance, probes)
+            choices = _worth_trying(tried)
+            if _noise(tried) < _NO_NOISE:
+                used = np.arange(n)
+        settings = self._fit(choices, distance, used)
+        self._values, self._relative_bias = values[used], self._relative_bias[used]
+        self._places = self._places[used]
+        cross = distance[:n_candidates, used]
         self._settings = settings
         self._shares = _shares(settings)
-        shares_of_noise = [setting.noise / (1 + setting.noise) for setting in settings]
-        self.noise = float(self._shares @ np.array(shares_of_noise))
-        means, variances = zip(*(s.estimate(k) for s, k in zip(settings, cross)))
+        self.noise = _noise(settings)
+        means, variances = zip(*(s.estimate(s.kernel(cross / s.length)) for s in settings))
         self.mean: FloatArray = self._shares @ np.array(means)
         spreads = (np.array(means) - self.mean) ** 2
         self.std: FloatArray = np.sqrt(self._shares @ (np.array(variances) + spreads))
@@ -413,26 +423,23 @@ class _Functions:
         return values, slopes
 
 
-def _neighbourhood(
+def _some_of_each_distance(
     points: FloatArray,
     usable: NDArray[np.bool_],
     candidates: NDArray[np.intp],
-    n_neighbours: int,
+    n_data: int,
 ) -> NDArray[np.intp]:
-    """Return the candidates, and then the usable trials nearest to them, good or bad.
-
-    Only the best ones would be only the lucky ones.
-    """
+    """Return so many of the usable trials, evenly by their distance from the candidates."""
     spread = np.maximum(points[candidates].std(axis=0), 1e-3)
     scaled = points / spread
     gaps = np.full(len(points), np.inf)
     for i in candidates:
         gaps = np.minimum(gaps, ((scaled - scaled[i]) ** 2).sum(axis=1))
-    gaps[candidates] = -1.0
-    gaps[np.isnan(gaps) | ~usable] = np.inf
-    nearest = np.argsort(gaps, kind="stable")[: max(n_neighbours, len(candidates))]
-    others = nearest[np.isfinite(gaps[nearest]) & (gaps[nearest] >= 0)]
-    return np.concatenate([candidates, others])
+    order: NDArray[np.intp] = np.argsort(gaps, kind="stable")
+    order = order[usable[order] & np.isfinite(gaps[order])]
+    if len(order) > n_data:
+        order = order[np.linspace(0, len(order) - 1, n_data).astype(int)]
+    return order
 
 
 def _uphill(
@@ -473,6 +480,12 @@ def _shares(settings: Sequence[_Setting]) -> FloatArray:
     shares: FloatArray = np.exp(likelihood - likelihood.max())
     shares /= shares.sum()
     return shares
+
+
+def _noise(settings: Sequence[_Setting]) -> float:
+    """Return the share of the variance that is noise."""
+    shares_of_noise = [setting.noise / (1 + setting.noise) for setting in settings]
+    return float(_shares(settings) @ np.array(shares_of_noise))
 
 
 def _worth_trying(settings: Sequence[_Setting]) -> list[tuple[Kernel, float, float]]:

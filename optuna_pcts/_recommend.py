@@ -29,9 +29,9 @@ from optuna_pcts._space import SearchSpace
 
 # So many of the best trials are candidates ...
 _N_CANDIDATES = 60
-# ... and so many of the nearest trials, good or bad, tell about them: under noise the more the
-# better. So many of these tell which settings of the process are worth a try on all of them.
-_N_NEIGHBOURS = 600
+# ... and so many trials, good or bad, tell about them: under noise the more the better. So many of
+# these tell which settings of the process are worth a try on all of them.
+_N_DATA = 600
 _N_PROBES = 128
 # Settings of the process to choose from.
 _LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
@@ -132,7 +132,7 @@ def _recommend(
         return Process(
             *data,
             candidates=candidates,
-            n_neighbours=_N_NEIGHBOURS,
+            n_data=_N_DATA,
             kernels=(matern, gaussian),
             lengths=_LENGTHS,
             noises=_NOISES,

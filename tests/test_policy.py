@@ -278,7 +278,7 @@ def process(
         np.ones(n, dtype=bool),
         categories,
         candidates=np.arange(n),
-        n_neighbours=n,
+        n_data=n,
         kernels=(kernel,),
         lengths=lengths,
         noises=noises,
