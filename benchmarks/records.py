@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from dataclasses import fields
 from datetime import datetime
 from datetime import timezone
+from importlib.metadata import packages_distributions
 from importlib.metadata import version
-from importlib.util import find_spec
 import json
 from multiprocessing import get_context
 import os
@@ -94,8 +94,10 @@ class Records(Generic[RunT, ResultT]):
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def complete(self, runs: Sequence[RunT], path: Path, *, module: str, n_jobs: int) -> None:
-        """Run what is not in a file yet; say by whom in the manifest beside it.
+    def complete(
+        self, runs: Sequence[RunT], path: Path, *, module: str, n_jobs: int, **notes: object
+    ) -> None:
+        """Run what is not in a file yet; say by whom in the manifest beside it, with notes.
 
         Raises:
             SystemExit:
@@ -108,7 +110,7 @@ class Records(Generic[RunT, ResultT]):
         if not todo:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_manifest(path.parent / "manifest.json", module)
+        write_manifest(path.parent / "manifest.json", module, **notes)
         try:
             for _ in tqdm(self.run_all(todo, path, n_jobs), total=len(todo), unit="run"):
                 pass
@@ -141,12 +143,12 @@ def _be_quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
 
 
-# What the other methods are made of: distribution and module.
-_PACKAGES = {"cmaes": "cmaes", "scikit-learn": "sklearn", "torch": "torch", "smac": "smac"}
+# What the other methods, and the tasks, are made of.
+_MODULES = ("cmaes", "sklearn", "smac", "torch", "xgboost")
 
 
-def write_manifest(path: Path, module: str) -> None:
-    """Add to a file by what the results were made."""
+def write_manifest(path: Path, module: str, **notes: object) -> None:
+    """Add to a file by what the results were made, and notes."""
     entries = json.loads(path.read_text()) if path.is_file() else []
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=RESULTS.parent, capture_output=True, text=True
@@ -160,11 +162,18 @@ def write_manifest(path: Path, module: str) -> None:
             "optuna": optuna.__version__,
             "optuna_pcts": optuna_pcts.__version__,
             "numpy": np.__version__,
-            "packages": {name: version(name) for name in _PACKAGES if find_spec(_PACKAGES[name])},
+            "packages": {name: version(name) for name in _distributions()},
             "cores": os.cpu_count(),
+            **notes,
         }
     )
     path.write_text(json.dumps(entries, indent=2) + "\n")
+
+
+def _distributions() -> list[str]:
+    """Return what has been installed to have these modules: some have several names."""
+    known = packages_distributions()
+    return [known[module][0] for module in _MODULES if module in known]
 
 
 def read_manifest(path: Path, module: str) -> list[dict[str, object]]:
