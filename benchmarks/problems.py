@@ -90,6 +90,19 @@ class Problem:
         """The largest value at full fidelity."""
         return max(self.function(np.array(point), 1.0) for point in self.best_points)
 
+    @property
+    def resumes(self) -> bool:
+        """Whether an evaluation goes on from where it stands at a lower fidelity."""
+        return True
+
+    def seconds(self, point: FloatArray, fidelity: float) -> float:
+        """Return the cost of an evaluation there; here it is the same everywhere."""
+        return self.cost(fidelity)
+
+    def noise(self, point: FloatArray, fidelity: float) -> float:
+        """Return the standard deviation of the noise there; here it is the same everywhere."""
+        return self.noise_std
+
     def regret(self, point: FloatArray) -> float:
         """Return how far a point is from the optimum, without noise and at full fidelity."""
         return self.optimum - self.function(point, 1.0)

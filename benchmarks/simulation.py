@@ -142,9 +142,10 @@ class Simulation:
     Args:
         problem:
             What to optimise. A trial is evaluated in ``n_steps`` steps: step k reports the noisy
-            value at fidelity k / n_steps, and by then the trial has cost ``cost(k / n_steps)``.
-            With one step nothing is reported, and the trial is evaluated at the fidelity that
-            ``fidelity`` says.
+            value at fidelity k / n_steps, and by then the trial has cost ``cost(k / n_steps)``;
+            if the problem does not resume, it has cost that of each step before, too. With one
+            step nothing is reported, and the trial is evaluated at the fidelity that ``fidelity``
+            says.
         sampler, pruner:
             What to optimise it with.
         n_workers:
@@ -152,11 +153,13 @@ class Simulation:
             their number times the virtual time.
         n_steps:
             Number of steps of a whole evaluation (the pruner's ``max_resource``).
+        reports:
+            The steps that are taken, up to the last; all by default.
         seed:
             Seed of noise and delays.
         delay:
-            How long a value takes to arrive after its evaluation. With one step only: reports
-            arrive at once.
+            How long a value takes to arrive after its evaluation. With several steps, each report
+            takes as long, and its worker waits for it.
         fidelity:
             The fidelity of a trial, 1 by default. With one step only.
         noise:
@@ -175,13 +178,14 @@ class Simulation:
         n_workers: int,
         n_steps: int,
         seed: int,
+        reports: Sequence[int] | None = None,
         delay: Delay = NO_DELAY,
         fidelity: Callable[[optuna.Trial], float] | None = None,
         noise: str = "normal",
         waits: bool = False,
     ) -> None:
-        if n_steps > 1 and (delay != NO_DELAY or fidelity is not None):
-            raise ValueError("`delay` and `fidelity` are for evaluations in one step.")
+        if n_steps > 1 and fidelity is not None:
+            raise ValueError("`fidelity` is for evaluations in one step.")
         if noise not in ("normal", "laplace"):
             raise ValueError(f"`noise` must be 'normal' or 'laplace', but got {noise!r}.")
         self.problem = problem
@@ -192,6 +196,7 @@ class Simulation:
         )
         self._rng = np.random.default_rng(seed)
         self._n_workers, self._n_steps = n_workers, n_steps
+        self._steps = range(1, n_steps + 1) if reports is None else reports
         self._n_events = 0
         self._committed = 0.0  # cost of all trials that were asked
         self._limit = math.inf
@@ -217,13 +222,14 @@ class Simulation:
         if self._committed > self._limit - 1e-9:
             return
         trial = self.study.ask(self.problem.space)
-        self._plan(trial, 1, self._storage.seconds)
+        self._plan(trial, self._steps[0], self._storage.seconds)
 
     def _plan(self, trial: optuna.Trial, step: int, started: float) -> None:
         z = step / self._n_steps if self._fidelity is None else self._fidelity(trial)
-        cost = self.problem.cost(z)
+        cost = self.problem.seconds(self.problem.point(trial.params), z)
         self._committed += cost
-        self._push(_Event(started + cost, 0, step, z, started, trial))
+        late = self._delay(self._rng) if self._n_steps > 1 else 0.0
+        self._push(_Event(started + cost + late, 0, step, z, started + late, trial))
 
     def _push(self, event: _Event) -> None:
         self._n_events += 1
@@ -238,8 +244,9 @@ class Simulation:
             if self._waits:
                 self._ask()
             return
-        value = self.problem.function(self.problem.point(trial.params), event.fidelity)
-        value += self.problem.noise_std * self._draw_noise()
+        point = self.problem.point(trial.params)
+        value = self.problem.function(point, event.fidelity)
+        value += self.problem.noise(point, event.fidelity) * self._draw_noise()
         if self._n_steps > 1:
             trial.report(value, step)
         if step == self._n_steps:
@@ -247,9 +254,12 @@ class Simulation:
         elif trial.should_prune():
             event.state = TrialState.PRUNED
         else:
-            self._plan(trial, step + 1, event.started)
+            following = self._steps[self._steps.index(step) + 1]
+            started = event.started if self.problem.resumes else event.seconds
+            self._plan(trial, following, started)
             return
-        event.seconds += self._delay(self._rng)
+        if self._n_steps == 1:
+            event.seconds += self._delay(self._rng)
         if event.seconds > self._storage.seconds:
             self._push(event)
             if not self._waits:

@@ -168,7 +168,7 @@ def test_laplace_noise_has_the_deviation_of_the_problem_and_heavier_tails() -> N
 def test_a_simulation_refuses_what_it_cannot_do() -> None:
     arguments = HARTMANN3, RandomSampler(), NopPruner()
     with pytest.raises(ValueError, match="one step"):
-        Simulation(*arguments, n_workers=1, n_steps=9, seed=0, delay=ConstantDelay(1.0))
+        Simulation(*arguments, n_workers=1, n_steps=9, seed=0, fidelity=lambda _: 0.5)
     with pytest.raises(ValueError, match="several steps"):
         Simulation(*arguments, n_workers=1, n_steps=9, seed=0).spend(1.0)
     with pytest.raises(ValueError, match="noise"):
