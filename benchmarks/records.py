@@ -72,25 +72,30 @@ class Records(Generic[RunT, ResultT]):
         self, runs: Sequence[RunT], path: Path, n_jobs: int
     ) -> Iterator[Mapping[RunT, ResultT]]:
         """Run all, and write the rows of each as soon as they are there."""
-        # One thread each: the matrices are small, and threads would only wait for each other.
-        os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
         os.environ["PYTHONHASHSEED"] = "0"  # SMAC3 draws from sets: the same seed, the same result
         is_new = not path.is_file()
-        with (
-            path.open("a", newline="") as file,
-            ProcessPoolExecutor(n_jobs, get_context("spawn"), initializer=_be_quiet) as pool,
-        ):
+        with path.open("a", newline="") as file:
             writer = csv.writer(file)
             if is_new:
                 writer.writerow([*_names(self.run), *_names(self.result)])
+            for rows in self._executed(runs, n_jobs):
+                for run, result in rows.items():
+                    writer.writerow([*_cells(run), *_cells(result)])
+                file.flush()
+                yield rows
+
+    def _executed(self, runs: Sequence[RunT], n_jobs: int) -> Iterator[Mapping[RunT, ResultT]]:
+        """Yield the rows of each run when it has ended."""
+        if not n_jobs:
+            be_quiet()
+            yield from map(self.execute, runs)
+            return
+        use_one_thread()
+        with ProcessPoolExecutor(n_jobs, get_context("spawn"), initializer=be_quiet) as pool:
             jobs = [pool.submit(self.execute, run) for run in runs]
             try:
                 for job in as_completed(jobs):
-                    rows = job.result()
-                    for run, result in rows.items():
-                        writer.writerow([*_cells(run), *_cells(result)])
-                    file.flush()
-                    yield rows
+                    yield job.result()
             finally:
                 pool.shutdown(cancel_futures=True)
 
@@ -98,6 +103,8 @@ class Records(Generic[RunT, ResultT]):
         self, runs: Sequence[RunT], path: Path, *, module: str, n_jobs: int, **notes: object
     ) -> None:
         """Run what is not in a file yet; say by whom in the manifest beside it, with notes.
+
+        With no jobs, all is run in this process: for runs that start processes of their own.
 
         Raises:
             SystemExit:
@@ -138,7 +145,13 @@ def cut_off_last(path: Path) -> None:
         path.write_text(text[: text.rfind("\n") + 1])
 
 
-def _be_quiet() -> None:
+def use_one_thread() -> None:
+    """Give one thread to each new process: more would only wait for those of the others."""
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def be_quiet() -> None:
+    """Leave out what many runs would say many times."""
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
 

@@ -175,7 +175,7 @@ def measure(
     regret, regret_best = float("nan"), float("nan")
     if n_told:
         regret, regret_best = _regrets(simulation.study, simulation.problem)
-    height, n_nodes = _tree(sampler)
+    height, n_nodes = tree_size(sampler)
     return Result(regret, regret_best, len(trials), n_told, height, n_nodes, seconds)
 
 
@@ -185,7 +185,7 @@ def _regrets(study: optuna.Study, problem: Problem) -> tuple[float, float]:
     return problem.regret(problem.point(recommended)), problem.regret(problem.point(best))
 
 
-def _tree(sampler: optuna.samplers.BaseSampler) -> tuple[int, int]:
+def tree_size(sampler: optuna.samplers.BaseSampler) -> tuple[int, int]:
     """Return height and number of nodes of a method's largest tree."""
     trees = getattr(sampler, "trees", ())
     if isinstance(sampler, PCTSSampler):

@@ -17,7 +17,6 @@ import tempfile
 import threading
 import time
 from typing import Any
-import warnings
 
 import numpy as np
 import optuna
@@ -32,6 +31,8 @@ from benchmarks.ml.tasks import MAX_STEP
 from benchmarks.ml.tasks import Params
 from benchmarks.ml.tasks import STEPS
 from benchmarks.ml.tasks import TASKS
+from benchmarks.records import be_quiet
+from benchmarks.records import use_one_thread
 from benchmarks.simulation import parse_delay
 from benchmarks.storages import connect
 from benchmarks.storages import JOURNAL
@@ -51,6 +52,7 @@ _KNOWLEDGE = Knowledge(
 _NAME = "study"
 # Evaluations of an answer have seeds that no trial has.
 _CHECK_SEED = 1_000_000
+_N_CHECKS = 2
 
 # Evaluates parameters at a fidelity, with a seed.
 Evaluate = Callable[[Params, float, int], float]
@@ -133,10 +135,9 @@ def run(
     read_fidelity = method.fidelity(study.sampler)
     steps = (MAX_STEP,) if method.pruner is None else STEPS
     while time.time() < work.ends:
-        if time.time() > work.ends - LAST_SHARE * work.seconds:
-            # What CostBudget does for whoever has a budget.
-            if isinstance(study.sampler, PCTSSampler):
-                study.sampler.finish()
+        is_last = time.time() > work.ends - LAST_SHARE * work.seconds
+        if is_last and isinstance(study.sampler, PCTSSampler):
+            study.sampler.finish()  # what CostBudget does for whoever has a budget
         with lock:
             trial = study.ask(task.space)
             z = None if read_fidelity is None else read_fidelity(trial)
@@ -167,7 +168,9 @@ class Workers:
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self._pool = ProcessPoolExecutor(n, get_context("spawn"), initializer=_be_quiet)
+        self._known: set[tuple[str, str]] = set()
+        use_one_thread()
+        self._pool = ProcessPoolExecutor(n, get_context("spawn"), initializer=be_quiet)
 
     def __enter__(self) -> Workers:
         return self
@@ -175,16 +178,15 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def prepare(self, size: str, tasks: list[str]) -> None:
-        """Let them load what they need, and train once, before the clock starts."""
-        for task in tasks:
-            space = TASKS[size][task].space
-            params = optuna.create_study().ask(space).params
-            jobs = [
-                self._pool.submit(evaluate, size, task, params, 0.0, i) for i in range(self.n)
-            ]
-            for job in jobs:
-                job.result()
+    def prepare(self, size: str, task: str) -> None:
+        """Let them load what they need, and train once, before the first clock starts."""
+        if (size, task) in self._known:
+            return
+        params = optuna.create_study().ask(TASKS[size][task].space).params
+        jobs = [self._pool.submit(evaluate, size, task, params, 0.0, i) for i in range(self.n)]
+        for job in jobs:
+            job.result()
+        self._known.add((size, task))
 
     def run(self, work: Work) -> optuna.Study:
         """Let them work on a study, and return it."""
@@ -219,11 +221,6 @@ class Workers:
         """Return the mean accuracy of parameters at full fidelity, on fresh samples."""
         jobs = [
             self._pool.submit(evaluate, size, task, params, 1.0, _CHECK_SEED + i)
-            for i in range(max(self.n, 2))
+            for i in range(_N_CHECKS)
         ]
         return float(np.mean([job.result() for job in jobs]))
-
-
-def _be_quiet() -> None:
-    warnings.simplefilter("ignore")
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)

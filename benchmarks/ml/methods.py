@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import optuna
 from optuna.pruners import BasePruner
 from optuna.pruners import HyperbandPruner
 from optuna.pruners import NopPruner
@@ -74,7 +73,7 @@ class Method:
     def make_pruner(self) -> BasePruner:
         return NopPruner() if self.pruner is None else self.pruner()
 
-    def fidelity(self, sampler: BaseSampler) -> Callable[[optuna.Trial], float] | None:
+    def fidelity(self, sampler: BaseSampler) -> Callable[[Any], float] | None:
         """Return how to read the fidelity of a trial; None if all are evaluated as a whole."""
         if not self.chooses_fidelity:
             return None
@@ -116,9 +115,7 @@ METHODS: Mapping[str, Method] = {
     "TPE": Method(partial(_peer, TPESampler)),
     "TPE, Hyperband": Method(
         partial(_peer, TPESampler),
-        partial(
-            HyperbandPruner, min_resource=1, max_resource=MAX_STEP, reduction_factor=_FACTOR
-        ),
+        partial(HyperbandPruner, min_resource=1, max_resource=MAX_STEP, reduction_factor=_FACTOR),
     ),
     GP: Method(partial(_peer, GPSampler)),
     "Random, halving": Method(

@@ -31,8 +31,8 @@ from benchmarks.records import Records
 TABLES = Path(__file__).parent / "tables"
 # What is recorded, by task.
 DATA = {"svm": NEWSGROUPS, "xgb": MNIST, "mlp": MNIST}
-# Of all that is drawn: neighbours on the grid see the same samples, so that the differences between
-# them are theirs.
+# Of all that is drawn: neighbours on the grid see the same samples, so that the differences
+# between them are theirs.
 _SEED = 0
 
 
@@ -86,7 +86,7 @@ GRIDS: Mapping[str, tuple[type[Node], Axes]] = {
     "xgb": (
         XGBNode,
         {
-            "samples": (4000, 500, 1400),
+            "samples": (3000, 500, 1200),
             "max_depth": (2, 4, 7, 13),
             "colsample_bytree": (0.2, 0.45, 0.9),
             "gamma": (0.0, 0.7),
@@ -97,7 +97,7 @@ GRIDS: Mapping[str, tuple[type[Node], Axes]] = {
     "mlp": (
         MLPNode,
         {
-            "samples": (4000, 1000, 2000),
+            "samples": (3000, 1000),
             "layer_1": (32, 128),
             "layer_2": (128, 256),
             "layer_3": (256, 512),

@@ -46,7 +46,7 @@ class Table:
     def __init__(self, task: Task, folder: Path = TABLES) -> None:
         path = folder / f"{task.name}.csv"
         known = records(task.name).read(path)
-        kind, axes = GRIDS[task.name]
+        _, axes = GRIDS[task.name]
         names = ["samples", *task.space]
         self._task = task
         self._scales = [math.log, *(_scale(task, name) for name in task.space)]

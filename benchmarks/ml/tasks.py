@@ -1,8 +1,8 @@
 """The tasks: what is tuned, on which data, and what one evaluation is.
 
-An evaluation is the accuracy of a k-fold cross-validation on samples that are drawn anew each time:
-so it is noisy. The fidelity z in [0, 1] is the number of samples, from the smallest to the largest,
-as in the paper (section 5). Each task comes in three sizes:
+An evaluation is the accuracy of a k-fold cross-validation on samples that are drawn anew each
+time: so it is noisy. The fidelity z in [0, 1] is the number of samples, from the smallest to the
+largest, as in the paper (section 5). Each task comes in three sizes:
 
 - ``digits``: scikit-learn's small images, for whoever has no network or no time;
 - ``recorded``: the paper's data, of which so much is taken that a whole grid could be recorded;
@@ -138,9 +138,7 @@ class Task:
 
 def _splits(folds: Folds) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return samples to train on and samples to test on, for each fold."""
-    return [
-        (np.concatenate([*folds[:i], *folds[i + 1 :]]), fold) for i, fold in enumerate(folds)
-    ]
+    return [(np.concatenate([*folds[:i], *folds[i + 1 :]]), fold) for i, fold in enumerate(folds)]
 
 
 def _svm(
@@ -288,14 +286,14 @@ _SMALL_MNIST = partial(mnist, side=14)
 
 TASKS: Mapping[str, Mapping[str, Task]] = {
     "digits": {
-        "svm": _SVM(title=f"SVM on {_DIGITS}", load=digits, samples=(100, 1797)),
-        "xgb": _XGB(title=f"XGBoost on {_DIGITS}", load=digits, samples=(150, 900)),
-        "mlp": _MLP(title=f"MLP on {_DIGITS}", load=digits, samples=(150, 1797)),
+        "svm": _SVM(title=f"SVM on {_DIGITS}", load=digits, samples=(100, 1000)),
+        "xgb": _XGB(title=f"XGBoost on {_DIGITS}", load=digits, samples=(100, 500)),
+        "mlp": _MLP(title=f"MLP on {_DIGITS}", load=digits, samples=(100, 600)),
     },
     "recorded": {
         "svm": _SVM(title=f"SVM on {_NEWS}", load=newsgroups, samples=(100, 7000)),
-        "xgb": _XGB(title=f"XGBoost on {_MNIST}", load=_SMALL_MNIST, samples=(500, 4000)),
-        "mlp": _MLP(title=f"MLP on {_MNIST}", load=mnist, samples=(1000, 4000)),
+        "xgb": _XGB(title=f"XGBoost on {_MNIST}", load=_SMALL_MNIST, samples=(500, 3000)),
+        "mlp": _MLP(title=f"MLP on {_MNIST}", load=mnist, samples=(1000, 3000)),
     },
     "paper": {
         "svm": _SVM(title=f"SVM on {_NEWS}", load=newsgroups, samples=(100, 7000)),
