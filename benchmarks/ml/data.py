@@ -113,7 +113,7 @@ class Archive:
                 f"{self.name} could not be had: {problem}\n"
                 f"Where there is a network, run\n    {' '.join(self.command)}\n"
                 f"and put the file {self.name} into the folder\n    {path.parent}\n"
-                "Without it, `--data digits` takes the images that come with scikit-learn."
+                "Without it, `--size digits` takes the images that come with scikit-learn."
             )
 
 

@@ -86,7 +86,7 @@ GRIDS: Mapping[str, tuple[type[Node], Axes]] = {
     "xgb": (
         XGBNode,
         {
-            "samples": (3000, 500, 1200),
+            "samples": (3000, 500),
             "max_depth": (2, 4, 7, 13),
             "colsample_bytree": (0.2, 0.45, 0.9),
             "gamma": (0.0, 0.7),
@@ -97,7 +97,7 @@ GRIDS: Mapping[str, tuple[type[Node], Axes]] = {
     "mlp": (
         MLPNode,
         {
-            "samples": (3000, 1000),
+            "samples": (2500, 500),
             "layer_1": (32, 128),
             "layer_2": (128, 256),
             "layer_3": (256, 512),

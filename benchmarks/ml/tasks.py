@@ -293,7 +293,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     "recorded": {
         "svm": _SVM(title=f"SVM on {_NEWS}", load=newsgroups, samples=(100, 7000)),
         "xgb": _XGB(title=f"XGBoost on {_MNIST}", load=_SMALL_MNIST, samples=(500, 3000)),
-        "mlp": _MLP(title=f"MLP on {_MNIST}", load=mnist, samples=(1000, 3000)),
+        "mlp": _MLP(title=f"MLP on {_MNIST}", load=mnist, samples=(500, 2500)),
     },
     "paper": {
         "svm": _SVM(title=f"SVM on {_NEWS}", load=newsgroups, samples=(100, 7000)),
