@@ -239,8 +239,8 @@ def main() -> None:
         help="by how much each value is late in addition: 'none', 'constant 4', 'geometric 0.1'",
     )  # fmt: skip
     parser.add_argument(
-        "--evaluations", type=int, nargs="+", default=[20, 60], metavar="N",
-        help="replayed: time for so many whole evaluations of median length (20 60)",
+        "--evaluations", type=int, nargs="+", default=[10, 20, 60], metavar="N",
+        help="replayed: time for so many whole evaluations of median length (10 20 60)",
     )  # fmt: skip
     parser.add_argument(
         "--seconds", type=float, default=6.0, help="live: of each study (6: 20 minutes in all)"
