@@ -139,20 +139,20 @@ def test_the_page_says_when_pcts_loses(mine: list[float], verdict: str) -> None:
 def test_a_comparison_is_replayed_kept_and_reported(tmp_path: Path) -> None:
     methods = "PCTS", "PCTS, fidelity", "PCTS, steps", "MFPOO+UCBV", "Random, halving"
     arguments = [
-        *("benchmarks.ml.compare", "--seeds", "2", "--evaluations", "12", "--jobs", "1"),
+        *("benchmarks.ml.compare", "--seeds", "1", "--evaluations", "30", "--jobs", "1"),
         *("--delays", "none", "constant 4", "--results", str(tmp_path), "--methods", *methods),
     ]
     run_module(*arguments)
-    assert "0 runs; 60 are known" in run_module(*arguments).stderr
+    assert "0 runs; 30 are known" in run_module(*arguments).stderr
     results = compare.RECORDS.read(tmp_path / "runs.csv")
     for name, method in itertools.product(NAMES, methods):
         found = [r for run, r in results.items() if (run.task, run.method) == (name, method)]
-        assert len(found) == 4
+        assert len(found) == 2
         best = compare.recorded(name).optimum
         assert all(0 < r.accuracy <= best + 1e-6 for r in found)
         assert all((r.height > 1) == (method != "Random, halving") for r in found)
         if method == "PCTS":
-            assert all(r.n_whole == r.n_trials > 3 for r in found)
+            assert all(r.n_whole == r.n_trials > 1 for r in found)
     # The same seed, the same result; but for how long it took.
     run = next(iter(results))
     again = compare.run_replay(run)
@@ -160,24 +160,24 @@ def test_a_comparison_is_replayed_kept_and_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     run_module("benchmarks.ml.report", "--results", str(tmp_path), "--output", str(page))
     text = page.read_text()
-    assert "## Replayed: time for 12 whole evaluations, 2 workers, 2 seeds" in text
-    assert "2 workers, delay constant 4, 2 seeds" in text
+    assert "## Replayed: time for 30 whole evaluations, 2 workers, 1 seed" in text
+    assert "2 workers, delay constant 4, 1 seed" in text
     assert "| 16 / 81 / 40 |" in text  # table 7 of the paper
 
 
 def test_a_live_comparison_has_worker_processes(tmp_path: Path) -> None:
     methods = "PCTS, fidelity", "PCTS, steps", "MFPOO+UCBV"
     run_module(
-        *("benchmarks.ml.compare", "--live", "--tasks", "svm", "--seconds", "2", "--seeds", "1"),
+        *("benchmarks.ml.compare", "--live", "--tasks", "svm", "--seconds", "1.5", "--seeds", "1"),
         *("--delays", "constant 0.05", "--results", str(tmp_path), "--methods", *methods),
     )
     results = compare.RECORDS.read(tmp_path / "runs.csv")
     assert {run.method for run in results} == set(methods)
     for run, found in results.items():
-        assert run == Run("digits", "svm", run.method, 2, "constant 0.05", 2.0, 0)
+        assert run == Run("digits", "svm", run.method, 2, "constant 0.05", 1.5, 0)
         assert found.n_trials >= 2
         assert found.n_nodes > found.height > 1
-        assert found.real_seconds > 2
+        assert found.real_seconds > 1.5
         assert found.accuracy > 0.5
 
 

@@ -22,6 +22,8 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("xgboost")
 
+from threadpoolctl import threadpool_limits
+
 from benchmarks.ml import record
 from benchmarks.ml.tasks import NAMES
 from benchmarks.ml.tasks import Task
@@ -41,7 +43,8 @@ def test_fidelities_are_numbers_of_samples(task: Task) -> None:
 def test_an_evaluation_is_an_accuracy_that_depends_on_its_seed_alone(name: str) -> None:
     task = SMALL[name]
     params = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=4)).ask(task.space)
-    found = [task.evaluate(params.params, 100, seed) for seed in (0, 0, 1)]
+    with threadpool_limits(limits=1):
+        found = [task.evaluate(params.params, 100, seed) for seed in (0, 0)]
     assert all(0 <= f.accuracy <= 1 and f.seconds > 0 for f in found)
     assert (found[0].accuracy, found[0].spread) == (found[1].accuracy, found[1].spread)
 

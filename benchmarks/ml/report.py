@@ -181,7 +181,7 @@ def title(setting: Setting, cells: Cells) -> str:
     form, workers, delay, amount = setting
     n_seeds = min(len(results) for results in cells.values())
     many = "" if delay == "none" else f", delay {delay}"
-    who = f"{workers} workers{many}, {n_seeds} seeds"
+    who = f"{workers} workers{many}, {n_seeds} seed{'s' * (n_seeds > 1)}"
     if form == REPLAY:
         return f"Replayed: time for {amount} whole evaluations, {who}"
     return f"Live, {form}: {amount} seconds, {who}"
