@@ -33,6 +33,9 @@ _N_CANDIDATES = 60
 # these tell which settings of the process are worth a try on all of them.
 _N_DATA = 600
 _N_PROBES = 128
+# With so many trials per parameter they tell how much each one matters; with fewer the estimate
+# would be surer of itself than it can be.
+_ENOUGH_PER_DIM = 10
 # Settings of the process to choose from.
 _LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
 _NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
@@ -137,7 +140,7 @@ def _recommend(
             lengths=_LENGTHS,
             noises=_NOISES,
             n_probes=_N_PROBES,
-            has_relevance=True,
+            has_relevance=len(values) >= _ENOUGH_PER_DIM * len(space),
         )
 
     # All trials help to choose. What is said of the choice relies on the furthest evaluated alone.
