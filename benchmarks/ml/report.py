@@ -64,7 +64,7 @@ bias, as in the paper. Nothing was tuned for these tasks.
 How to read it: *PCTS as it is* is the claim; *the best of PCTS* is chosen from five after the
 fact, as the best of the six others is, and flatters. Five seeds do not tell methods apart that
 differ by less than their spread: on the SVM nearly all do, its best region is a plateau. The live
-run shared its two cores with other work, so that fewer trials ended than on an idle machine.
+run had its two cores to itself; beside other work fewer trials end, and the results differ.
 
 ## Tasks
 """
