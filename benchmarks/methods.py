@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+import sys
 from typing import Any
 
 import numpy as np
@@ -172,3 +175,28 @@ def lacks(method: str) -> str | None:
     if package is None or find_spec(package) is not None:
         return None
     return f'{method} needs the package {package}: pip install "optuna-pcts[peers]"'
+
+
+def able(
+    names: Iterable[str], named: Collection[str], refuse: Callable[[str], object]
+) -> list[str]:
+    """Return the methods that can take part, and say which are left out.
+
+    Args:
+        names:
+            The methods.
+        named:
+            Those that somebody has asked for by name: they are not left out in silence.
+        refuse:
+            Says what such a one lacks.
+    """
+    methods = []
+    for name in names:
+        lack = lacks(name)
+        if lack is None:
+            methods.append(name)
+        elif name in named:
+            refuse(lack)
+        else:
+            print(f"left out: {lack}", file=sys.stderr)
+    return methods

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -193,6 +194,38 @@ def read_manifest(path: Path, module: str) -> list[dict[str, object]]:
     """Return the entries of one module's runs."""
     entries: list[dict[str, object]] = json.loads(path.read_text())
     return [e for e in entries if f"{e['command']} ".startswith(f"python -m {module} ")]
+
+
+def make_page(
+    records: Records[RunT, ResultT],
+    folder: Path,
+    module: str,
+    page: Callable[[Mapping[RunT, ResultT], list[dict[str, object]]], str],
+    description: str | None,
+) -> None:
+    """Be the program that makes a page of results, beside the folder that they are in.
+
+    Args:
+        records:
+            What the results are.
+        folder:
+            Where they are, unless the command line says otherwise.
+        module:
+            What makes them.
+        page:
+            Makes the page of the results and the entries of the manifest.
+        description:
+            Of the program.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--results", type=Path, default=folder, metavar="DIR")
+    parser.add_argument("--output", type=Path, default=folder.parent / "README.md", metavar="FILE")
+    args = parser.parse_args()
+    results = records.read(args.results / "runs.csv")
+    if not results:
+        parser.error(f"there is nothing in {args.results}: run `python -m {module}` first")
+    args.output.write_text(page(results, read_manifest(args.results / "manifest.json", module)))
+    print(args.output)
 
 
 def row(*cells: object) -> str:

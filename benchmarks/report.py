@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 import math
-from pathlib import Path
 import statistics
 
 import numpy as np
@@ -23,11 +21,10 @@ from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
 from benchmarks.records import made_by
-from benchmarks.records import read_manifest
 from benchmarks.records import RESULTS
 from benchmarks.run import PROBLEM_GROUPS
 from benchmarks.run import PROBLEMS
-from benchmarks.run import read
+from benchmarks.run import RECORDS
 from benchmarks.run import Result
 from benchmarks.run import Run
 
@@ -258,18 +255,7 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR")
-    parser.add_argument(
-        "--output", type=Path, default=RESULTS.parent / "README.md", metavar="FILE"
-    )
-    args = parser.parse_args()
-    results = read(args.results / "runs.csv")
-    if not results:
-        parser.error(f"there is nothing in {args.results}: run `python -m benchmarks.run` first")
-    manifest = read_manifest(args.results / "manifest.json", "benchmarks.run")
-    args.output.write_text(report(results, manifest))
-    print(args.output)
+    records.make_page(RECORDS, RESULTS, "benchmarks.run", report, __doc__)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ import itertools
 import os
 from pathlib import Path
 import pickle
-import sys
 import time
 
 import numpy as np
@@ -32,9 +31,9 @@ from optuna.trial import TrialState
 
 from benchmarks import problems
 from benchmarks.methods import ABLATIONS
+from benchmarks.methods import able
 from benchmarks.methods import Entry
 from benchmarks.methods import EXTERNAL
-from benchmarks.methods import lacks
 from benchmarks.methods import METHODS
 from benchmarks.methods import PAPER
 from benchmarks.methods import PCTS
@@ -246,15 +245,7 @@ def main() -> None:
             parse_delay(delay)
         except ValueError as error:
             parser.error(str(error))
-    methods = []
-    for name in _expand(args.methods, METHOD_GROUPS):
-        lack = lacks(name)
-        if lack is None:
-            methods.append(name)
-        elif name in args.methods:
-            parser.error(lack)
-        else:
-            print(f"left out: {lack}", file=sys.stderr)
+    methods = able(_expand(args.methods, METHOD_GROUPS), args.methods, parser.error)
 
     runs = [
         Run(problem, method, workers, delay, args.noise, evaluations, seed)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._process import matern
+from optuna_pcts._process import NOISY
 from optuna_pcts._process import Process
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
@@ -61,10 +62,8 @@ _LEAST_SPREAD = 0.1
 # wide as what is not known.
 _AT_GUESS = 0.3
 # Under noise a top is found from its sides, not from its middle: after so many trials per
-# parameter, if more than this share of what is seen is noise, every other point is drawn from so
-# many times as far away.
+# parameter every other point is drawn from so many times as far away.
 _SETTLED_PER_DIM = 10
-_NOISY = 0.01
 _SIDE = 5.0
 # It is fitted anew when the number of ended trials has grown by this factor; once there are more
 # than it can take in, by the second one: every worker fits it for itself.
@@ -189,7 +188,7 @@ class LocalSearch:
         places = elite.cloud(_N_PLACES, width, rng, unordered)
         step = _FIRST_STEP * elite.std
         winners = process.winners(places, _N_WORLDS, _N_LOOKS, step, rng)
-        self._seeks_sides = process.noise > _NOISY and n >= _SETTLED_PER_DIM * n_dims
+        self._seeks_sides = process.noise > NOISY and n >= _SETTLED_PER_DIM * n_dims
         slots = np.maximum(self._slots, 2 * _LEAST_SPREAD * elite.std)
         where = Elite(winners, slots)
         return where, where.moved_to(process.best_guess(places, _N_LOOKS, step))

@@ -31,7 +31,7 @@ _N_WAVES = 128
 # orders of magnitude where the cores are busy with other workers.
 _SMALL = 64**3
 # With less noise than this, as a share of the variance, nobody was lucky.
-_NO_NOISE = 0.01
+NOISY = 0.01
 # Settings that count for less than this part of the best one are not tried on all trials.
 _LEAST_SHARE = 0.1
 # Trials whose matrices cost next to nothing.
@@ -166,7 +166,7 @@ class Process:
         if n > n_probes:
             tried = self._fit(choices, distance, probes)
             choices = _worth_trying(tried)
-            if _noise(tried) < _NO_NOISE:
+            if _noise(tried) < NOISY:
                 used = np.arange(n)
         settings = self._fit(choices, distance, used)
         self._values, self._relative_bias = values[used], self._relative_bias[used]

@@ -17,13 +17,12 @@ from functools import partial
 import itertools
 import os
 from pathlib import Path
-import sys
 import time
 
 import optuna
 from optuna.trial import TrialState
 
-from benchmarks.methods import lacks as lacks_method
+from benchmarks.methods import able
 from benchmarks.methods import Task as Setting
 from benchmarks.ml.data import DataError
 from benchmarks.ml.live import Work
@@ -208,16 +207,7 @@ def _checked(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[
         parser.error(str(error))
     if min(args.seeds, args.workers, args.seconds, *args.evaluations) <= 0:
         parser.error("seeds, workers, seconds and evaluations must be positive")
-    methods = []
-    for name in args.methods or METHODS:
-        lack = lacks_method(name)
-        if lack is None:
-            methods.append(name)
-        elif args.methods:
-            parser.error(lack)
-        else:
-            print(f"left out: {lack}", file=sys.stderr)
-    return args, methods
+    return args, able(args.methods or METHODS, args.methods or (), parser.error)
 
 
 def main() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Sequence
-from pathlib import Path
 import statistics
 
 from benchmarks import records
@@ -216,7 +214,8 @@ def replayed_in() -> list[str]:
 
 
 def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object]]) -> str:
-    """Return the page."""
+    """Return the page. The manifest is that of the comparison; that of the tables is with them."""
+    recording = read_manifest(TABLES / "manifest.json", "benchmarks.ml.record")
     lines = [_HEAD.rstrip(), *tasks(), _NOTE, *replayed_in()]
     settings = by_setting(results)
     for setting, cells in settings.items():
@@ -230,28 +229,12 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
     ]
     for setting, cells in settings.items():
         lines += ["", f"### Trees. {title(setting, cells)}", *trees(cells)]
-    lines += made_by(manifest)
+    lines += made_by([*recording, *manifest])
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR")
-    parser.add_argument(
-        "--output", type=Path, default=RESULTS.parent / "README.md", metavar="FILE"
-    )
-    args = parser.parse_args()
-    results = RECORDS.read(args.results / "runs.csv")
-    if not results:
-        parser.error(
-            f"there is nothing in {args.results}: run `python -m benchmarks.ml.compare` first"
-        )
-    manifest = [
-        *read_manifest(TABLES / "manifest.json", "benchmarks.ml.record"),
-        *read_manifest(args.results / "manifest.json", "benchmarks.ml.compare"),
-    ]
-    args.output.write_text(report(results, manifest))
-    print(args.output)
+    records.make_page(RECORDS, RESULTS, "benchmarks.ml.compare", report, __doc__)
 
 
 if __name__ == "__main__":
