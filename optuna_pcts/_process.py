@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +82,9 @@ class Process:
     biased trials together are as wrong as one. It is a second process with the same kernel, as
     large as zeta says.
 
-    Every choice of kernel, length scale and noise counts with its marginal likelihood (the level
-    and the scale of the values are integrated out). Where the data do not tell two settings apart,
-    the estimate is as uncertain as they differ.
+    Every choice of kernel, length scale, noise and relevance counts with its marginal likelihood
+    (the level and the scale of the values are integrated out), less what was learned for it (BIC).
+    Where the data do not tell two settings apart, the estimate is as uncertain as they differ.
 
     Args:
         points:
@@ -109,8 +110,9 @@ class Process:
         n_probes:
             So many of the trials tell which of these are worth a try on all of them.
         has_relevance:
-            Whether to learn, from as many trials, how much each parameter matters. Otherwise it
-            matters as much as the candidates are close together along it.
+            Whether to learn, from as many trials, how much each parameter matters, as an
+            alternative: beforehand it matters as much as the candidates are close together along
+            it, and that is right for a top whose surroundings look different.
 
     Attributes:
         mean, std:
@@ -146,55 +148,57 @@ class Process:
         self._relative_bias = bias / max(float(values.std()), 1e-300)
         self._spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
         self._categories = np.array(categories[: points.shape[1]], dtype=int)
-        self._relevance: FloatArray = np.ones(1)
         self._places = self._embed(points)
         n_ordered = int(np.count_nonzero(self._categories == 0))
         ordered, corners = self._places[:, :n_ordered], self._places[:, n_ordered:]
         gap, category_gap = _distance(ordered, ordered), _distance(corners, corners)
-        distance = np.hypot(gap, category_gap)
         near = (gap <= _SAME_PLACE * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
-        choices = [(k, length, s) for k in kernels for length in lengths for s in noises]
+        self._relevances: list[FloatArray] = [np.ones(self._places.shape[1])]
+        distances = [np.hypot(gap, category_gap)]
+        choices = [_Choice(0, k, length, s) for k in kernels for length in lengths for s in noises]
         used = np.flatnonzero(np.isin(rows, data))
         probes = used[np.linspace(0, len(used) - 1, min(len(used), n_probes)).astype(int)]
-        if has_relevance and self._places.shape[1]:
+        if has_relevance and points.shape[1]:
             some = probes[:: 1 + (len(probes) > _FEW)]  # enough for where to begin
-            best = max(self._fit(choices, distance, some), key=lambda s: s.likelihood)
-            self._relevance = self._relevance_of(best, probes)
-            self._places = self._places * self._relevance
-            distance = _distance(self._places, self._places)
+            best = max(self._fit(choices, distances, some), key=lambda s: s.likelihood)
+            self._relevances.append(self._relevance_of(best.choice, probes))
+            places = self._places * self._relevances[1]
+            distances.append(_distance(places, places))
+            choices += [choice._replace(relevance=1) for choice in choices]
         if n > n_probes:
-            tried = self._fit(choices, distance, probes)
+            tried = self._fit(choices, distances, probes)
             choices = _worth_trying(tried)
             if _noise(tried) < NOISY:
                 used = np.arange(n)
-        settings = self._fit(choices, distance, used)
+        settings = self._fit(choices, distances, used)
         self._values, self._relative_bias = values[used], self._relative_bias[used]
         self._places = self._places[used]
-        cross = distance[:n_candidates, used]
         self._settings = settings
         self._shares = _shares(settings)
         self.noise = _noise(settings)
-        means, variances = zip(*(s.estimate(s.kernel(cross / s.length)) for s in settings))
+        crosses = [distance[:n_candidates, used] for distance in distances]
+        means, variances = zip(*(s.estimate(crosses[s.choice.relevance]) for s in settings))
         self.mean: FloatArray = self._shares @ np.array(means)
         spreads = (np.array(means) - self.mean) ** 2
         self.std: FloatArray = np.sqrt(self._shares @ (np.array(variances) + spreads))
 
-    def _relevance_of(self, setting: _Setting, rows: NDArray[np.intp]) -> FloatArray:
-        """Return how much each column of the places matters, with one setting on some trials."""
+    def _relevance_of(self, choice: _Choice, rows: NDArray[np.intp]) -> FloatArray:
+        """Return how much each column of the places matters, with one choice on some trials."""
         n_ordered = int(np.count_nonzero(self._categories == 0))
         widths = [1] * n_ordered + self._categories[self._categories > 0].tolist()
-        columns = np.split(self._places[rows] / setting.length, np.cumsum(widths)[:-1], axis=1)
+        columns = np.split(self._places[rows] / choice.length, np.cumsum(widths)[:-1], axis=1)
         axes = np.array([_distance(x, x) ** 2 for x in columns])
         values, bias = self._values[rows], self._relative_bias[rows]
-        with_bias, noise = 1 + np.outer(bias, bias), setting.noise * np.eye(len(rows))
+        with_bias, noise = 1 + np.outer(bias, bias), choice.noise * np.eye(len(rows))
+        learned = _Choice(1, matern, 1.0, choice.noise)
 
         def look(relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
             weights = np.exp(2 * relevance[0])
             # (Sums by einsum: BLAS would start threads, see _SMALL.)
             distance = np.sqrt(np.einsum("a,axy->xy", weights, axes))
             covariance = matern(distance) * with_bias + noise
-            tried = _Setting(matern, 1.0, setting.noise, covariance, values)
+            tried = _Setting(learned, covariance, values)
             penalty = 0.5 * float((relevance**2).sum()) / _RELEVANCE_STD**2
             slopes = tried.slopes() * matern_slope(distance) * with_bias
             slope = weights * np.einsum("axy,xy->a", axes, slopes)
@@ -211,21 +215,23 @@ class Process:
 
     def _fit(
         self,
-        choices: Sequence[tuple[Kernel, float, float]],
-        distance: FloatArray,
+        choices: Sequence[_Choice],
+        distances: Sequence[FloatArray],
         rows: NDArray[np.intp],
     ) -> list[_Setting]:
         values, bias = self._values[rows], self._relative_bias[rows]
         with_bias, diagonal = 1 + np.outer(bias, bias), np.diag_indices(len(rows))
-        distance = distance[np.ix_(rows, rows)]
+        n_learned = (0, len(self._categories))
         fitted = []
-        for (kernel, length), group in groupby(choices, lambda choice: choice[:2]):
-            signal = kernel(distance / length)
+        for (relevance, kernel, length), group in groupby(choices, lambda choice: choice[:3]):
+            signal = kernel(distances[relevance][np.ix_(rows, rows)] / length)
             signal *= with_bias
-            for *_, noise in group:
+            for choice in group:
                 covariance = signal.copy()
-                covariance[diagonal] += noise
-                fitted.append(_Setting(kernel, length, noise, covariance, values))
+                covariance[diagonal] += choice.noise
+                setting = _Setting(choice, covariance, values)
+                setting.likelihood -= 0.5 * n_learned[relevance] * np.log(len(rows))
+                fitted.append(setting)
         return fitted
 
     def best_guess(self, points: FloatArray, n_looks: int, first_step: FloatArray) -> FloatArray:
@@ -234,9 +240,9 @@ class Process:
         It is sought as in :meth:`winners`.
         """
         likeliest = self._settings[int(np.argmax(self._shares))]
-        best: FloatArray = self._climb(likeliest.mean(self._places), points, n_looks, first_step)[
-            0
-        ]
+        relevance = self._relevances[likeliest.choice.relevance]
+        mean = likeliest.mean(self._places * relevance)
+        best: FloatArray = self._climb(mean, relevance, points, n_looks, first_step)[0]
         return best
 
     def winners(
@@ -254,30 +260,36 @@ class Process:
         long along each axis. Categories stay what they are.
         """
         counts = rng.multinomial(n_draws, self._shares)
-        worlds = (
-            setting.draw(self._places, self._values, self._relative_bias, count, rng)
-            for setting, count in zip(self._settings, counts)
-            if count
-        )
-        return np.concatenate([self._climb(w, points, n_looks, first_step) for w in worlds])
+        found = []
+        for setting, count in zip(self._settings, counts):
+            if count:
+                relevance = self._relevances[setting.choice.relevance]
+                data = self._places * relevance, self._values, self._relative_bias
+                worlds = setting.draw(*data, count, rng)
+                found.append(self._climb(worlds, relevance, points, n_looks, first_step))
+        return np.concatenate(found)
 
     def _climb(
-        self, functions: _Functions, points: FloatArray, n_looks: int, first_step: FloatArray
+        self,
+        functions: _Functions,
+        relevance: FloatArray,
+        points: FloatArray,
+        n_looks: int,
+        first_step: FloatArray,
     ) -> FloatArray:
         """Return the best point of each function."""
-        places = self._embed(points)
+        places = self._embed(points) * relevance
         ordered = self._categories == 0
         n_ordered = int(np.count_nonzero(ordered))
-        unit = np.broadcast_to(self._relevance, places.shape[1])[:n_ordered]
-        unit = unit / self._spread[ordered]
-        start = functions.best_of(places)
+        unit = relevance[:n_ordered] / self._spread[ordered]
+        start = np.argmax(functions.values(places), axis=0)
         corners = places[start, n_ordered:]
 
         def look(x: FloatArray) -> tuple[FloatArray, FloatArray]:
             values, slopes = functions.at(np.concatenate([x * unit, corners], axis=1))
             return values, slopes[:, :n_ordered] * unit
 
-        best = points[start]
+        best: FloatArray = points[start]
         if n_ordered:
             best[:, ordered] = _uphill(
                 look, best[:, ordered], first_step[ordered], n_looks, bounds=(0.0, 1.0)
@@ -291,21 +303,23 @@ class Process:
         for x, n_categories in zip(points[:, ~ordered].T, self._categories[~ordered]):
             corner = np.floor(x * n_categories)[:, None] == np.arange(n_categories)
             columns.append(corner * (_CATEGORY_DISTANCE / np.sqrt(2)))
-        return np.concatenate(columns, axis=1) * self._relevance
+        return np.concatenate(columns, axis=1)
+
+
+class _Choice(NamedTuple):
+    """What a process may be like."""
+
+    relevance: int  # which one of those that the process has: the first is the same for all
+    kernel: Kernel
+    length: float
+    noise: float
 
 
 class _Setting:
-    """The process with one kernel, length scale and noise."""
+    """The process with one choice."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        length: float,
-        noise: float,
-        covariance: FloatArray,
-        values: FloatArray,
-    ) -> None:
-        self.kernel, self.length, self.noise = kernel, length, noise
+    def __init__(self, choice: _Choice, covariance: FloatArray, values: FloatArray) -> None:
+        self.choice = choice
         self._whitening, log_det = _whitening(covariance)
         n = len(values)
         self.sums = self.solve(np.ones((n, 1)))[:, 0]
@@ -325,8 +339,9 @@ class _Setting:
         inverse = _product(self._whitening.T, self._whitening)
         return 0.5 * (np.outer(self._weights, self._weights) / self.scale - inverse)
 
-    def estimate(self, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of points, from their correlation with the trials."""
+    def estimate(self, distance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of points, from their distance to the trials."""
+        cross = self.choice.kernel(distance / self.choice.length)
         variance = 1 - (_product(self._whitening, cross.T) ** 2).sum(axis=0)
         variance += (1 - cross @ self.sums) ** 2 / self.precision
         return self.level + cross @ self._weights, self.scale * np.maximum(variance, 0.0)
@@ -335,7 +350,7 @@ class _Setting:
         """Return the estimate at any place, from the places of the trials."""
         n_columns = places.shape[1]
         nothing = np.zeros((n_columns, 0)), np.zeros(0), np.zeros((0, 1))
-        return _Functions(self, places, nothing, self._weights[:, None])
+        return _Functions(self.choice, places, nothing, self._weights[:, None])
 
     def draw(
         self,
@@ -357,15 +372,16 @@ class _Setting:
             seen += relative_bias[:, None] * _sum_of(
                 self._draw_waves(n_columns, count, rng), places
             )
-        seen += np.sqrt(self.scale * self.noise) * rng.standard_normal((n, count))
+        seen += np.sqrt(self.scale * self.choice.noise) * rng.standard_normal((n, count))
         error = values[:, None] - seen
         weights = self.solve(error - self.sums @ error / self.precision)
-        return _Functions(self, places, waves, weights)
+        return _Functions(self.choice, places, waves, weights)
 
     def _draw_waves(self, n_columns: int, count: int, rng: np.random.Generator) -> _Waves:
         """Draw functions as they are before any data."""
-        vectors = rng.standard_normal((n_columns, _N_WAVES)) / self.length
-        if self.kernel is matern:  # whose spectrum is Student's t, that of the other is normal
+        vectors = rng.standard_normal((n_columns, _N_WAVES)) / self.choice.length
+        # The spectrum of the Matern kernel is Student's t, that of the other is normal.
+        if self.choice.kernel is matern:
             vectors /= np.sqrt(rng.chisquare(5, _N_WAVES) / 5)
         phases = rng.uniform(0, 2 * np.pi, _N_WAVES)
         amplitudes = rng.standard_normal((_N_WAVES, count))
@@ -386,7 +402,7 @@ class _Functions:
     """Sums of waves, and of kernels around trials. Up to a constant: only the best matters.
 
     Args:
-        setting:
+        choice:
             Where the kernel comes from.
         places:
             The trials.
@@ -397,28 +413,27 @@ class _Functions:
     """
 
     def __init__(
-        self, setting: _Setting, places: FloatArray, waves: _Waves, weights: FloatArray
+        self, choice: _Choice, places: FloatArray, waves: _Waves, weights: FloatArray
     ) -> None:
-        self._setting, self._places = setting, places
+        self._choice, self._places = choice, places
         self._waves, self._weights = waves, weights
 
-    def best_of(self, places: FloatArray) -> NDArray[np.intp]:
-        """Return which of some places is the best one, for each function."""
-        kernel = self._setting.kernel(_distance(places, self._places) / self._setting.length)
-        values = _sum_of(self._waves, places) + _product(kernel, self._weights)
-        best: NDArray[np.intp] = np.argmax(values, axis=0)
-        return best
+    def values(self, places: FloatArray) -> FloatArray:
+        """Return the value at each place (row) of each function (column)."""
+        kernel = self._choice.kernel(_distance(places, self._places) / self._choice.length)
+        values: FloatArray = _sum_of(self._waves, places) + _product(kernel, self._weights)
+        return values
 
     def at(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return value and slope of each function at its own place."""
-        setting = self._setting
+        choice = self._choice
         vectors, phases, amplitudes = self._waves
         angles = _product(places, vectors) + phases
-        gaps = _distance(places, self._places) / setting.length
+        gaps = _distance(places, self._places) / choice.length
         values: FloatArray = (np.cos(angles) * amplitudes.T).sum(axis=1)
-        values += (setting.kernel(gaps) * self._weights.T).sum(axis=1)
+        values += (choice.kernel(gaps) * self._weights.T).sum(axis=1)
         slopes = -_product(np.sin(angles) * amplitudes.T, vectors.T)
-        pull = _SLOPES[setting.kernel](gaps) * self._weights.T / setting.length**2
+        pull = _SLOPES[choice.kernel](gaps) * self._weights.T / choice.length**2
         slopes += places * pull.sum(axis=1, keepdims=True) - _product(pull, self._places)
         return values, slopes
 
@@ -484,15 +499,19 @@ def _shares(settings: Sequence[_Setting]) -> FloatArray:
 
 def _noise(settings: Sequence[_Setting]) -> float:
     """Return the share of the variance that is noise."""
-    shares_of_noise = [setting.noise / (1 + setting.noise) for setting in settings]
+    shares_of_noise = [s.choice.noise / (1 + s.choice.noise) for s in settings]
     return float(_shares(settings) @ np.array(shares_of_noise))
 
 
-def _worth_trying(settings: Sequence[_Setting]) -> list[tuple[Kernel, float, float]]:
-    """Return the choices that count for something."""
-    shares = _shares(settings)
-    count = shares >= _LEAST_SHARE * shares.max()
-    return [(s.kernel, s.length, s.noise) for s, counts in zip(settings, count) if counts]
+def _worth_trying(settings: Sequence[_Setting]) -> list[_Choice]:
+    """Return the choices that count for something, among those of the same relevance."""
+    worth: list[_Choice] = []
+    for _, group in groupby(settings, lambda s: s.choice.relevance):
+        some = list(group)
+        shares = _shares(some)
+        count = shares >= _LEAST_SHARE * shares.max()
+        worth += [s.choice for s, counts in zip(some, count) if counts]
+    return worth
 
 
 def _whitening(matrix: FloatArray) -> tuple[FloatArray, float]:

@@ -27,6 +27,7 @@ from optuna_pcts._local import Elite
 from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._prior import AdditiveModel
+from optuna_pcts._process import _Choice
 from optuna_pcts._process import _Setting
 from optuna_pcts._process import _whitening
 from optuna_pcts._process import gaussian
@@ -293,7 +294,7 @@ def test_what_matters_is_learned() -> None:
     kinds = np.floor(points[:, 3] * 3)  # a category that matters, one that does not, ...
     values = np.sin(6 * points[:, 0]) + (kinds == 1) + rng.normal(0, 0.1, 80)
     fitted = process(points, values, categories=(0, 0, 3, 3), n_probes=60, has_relevance=True)
-    first, second, *corners = fitted._relevance
+    _, (first, second, *corners) = fitted._relevances
     assert first > 3 * second
     assert corners == [*[corners[0]] * 3, *[corners[3]] * 3]
     assert corners[3] > 3 * corners[0]
@@ -301,6 +302,22 @@ def test_what_matters_is_learned() -> None:
     truth = np.sin(6 * points[:, 0]) + (kinds == 1)
     errors = [float(np.std(p.mean - truth)) for p in (fitted, unlearned)]
     assert errors[0] < 0.8 * errors[1]
+
+
+def test_what_was_learned_counts_only_if_the_data_need_it() -> None:
+    """Or else a flat top would be a slope: the end of an axis would always win."""
+    rng = np.random.default_rng(0)
+    points = rng.random((60, 2))
+    shares = []
+    for weights in ([1, 1], [1, 0]):
+        values = np.sin(6 * points @ weights) + rng.normal(0, 0.1, 60)
+        fitted = process(
+            points, values, lengths=np.geomspace(0.2, 5, 12).tolist(), has_relevance=True
+        )
+        learned = np.array([s.choice.relevance for s in fitted._settings]) == 1
+        shares.append(float(fitted._shares[learned].sum()))
+    assert shares[0] < 0.2
+    assert shares[1] > 0.8
 
 
 def test_the_slope_of_the_likelihood_is_right() -> None:
@@ -311,7 +328,8 @@ def test_the_slope_of_the_likelihood_is_right() -> None:
     def setting(half_weight: float) -> tuple[_Setting, FloatArray]:
         distance = np.sqrt(2 * half_weight * axes[0] + axes[1])
         covariance = matern(distance) + noise * np.eye(30)
-        return _Setting(matern, 1.0, noise, covariance, values), distance
+        choice = _Choice(0, matern, 1.0, noise)
+        return _Setting(choice, covariance, values), distance
 
     def likelihood(half_weight: float) -> float:
         found, _ = setting(half_weight)
@@ -366,12 +384,13 @@ def test_the_slope_of_a_world_is_right(kernel: Kernel) -> None:
     rng = np.random.default_rng(0)
     places, values = rng.normal(size=(20, 3)), rng.normal(size=20)
     distance = np.linalg.norm(places[:, None] - places[None], axis=2)
-    setting = _Setting(kernel, 1.7, 0.1, kernel(distance / 1.7) + 0.1 * np.eye(20), values)
+    choice = _Choice(0, kernel, 1.7, 0.1)
+    setting = _Setting(choice, kernel(distance / 1.7) + 0.1 * np.eye(20), values)
     for functions in (
         setting.draw(places, values, np.full(20, 0.2), 4, rng),
         setting.mean(places),
     ):
-        count = len(functions.best_of(places))
+        count = functions.values(places).shape[1]
         here = rng.normal(size=(count, 3))
         _, slopes = functions.at(here)
         for axis, step in enumerate(1e-5 * np.eye(3)):
