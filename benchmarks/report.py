@@ -30,7 +30,7 @@ from benchmarks.run import Run
 
 
 Setting = tuple[int, str, str, int]  # evaluations, delay, noise, workers
-Cells = Mapping[tuple[str, str], Sequence[Result]]  # by problem and method, one per seed
+Cells = Mapping[tuple[str, str], Mapping[int, Result]]  # by problem and method, then by seed
 
 _COLUMNS = ("evaluations", "delay", "noise", "workers", "seeds")  # of a setting
 # Those that the wider set is about.
@@ -47,7 +47,9 @@ virtual clock with the same workers, delays and noise, on the same random instan
 (of the paper's functions, a random part of their box). A whole evaluation takes a second; its
 value arrives after the delay, and all values have arrived at the end. A worker is busy until the
 value of its trial has arrived, as Optuna's workers are: so there are as many trials in flight as
-workers. The lowest regret of the recommended point in each column is bold.
+workers. The lowest regret of the recommended point in each column is bold. Where a method has run
+with fewer seeds, its row says so; PCTS is the best if on the seeds that both have its median is no
+higher than that of any other.
 """
 
 _WIDE_HEAD = """\
@@ -69,19 +71,19 @@ as that."""
 
 def by_setting(
     results: Mapping[Run, Result],
-) -> dict[Setting, dict[tuple[str, str], list[Result]]]:
+) -> dict[Setting, dict[tuple[str, str], dict[int, Result]]]:
     """Return the results of all seeds together, by setting."""
-    settings: dict[Setting, dict[tuple[str, str], list[Result]]] = defaultdict(
-        lambda: defaultdict(list)
+    settings: dict[Setting, dict[tuple[str, str], dict[int, Result]]] = defaultdict(
+        lambda: defaultdict(dict)
     )
-    for run, result in sorted(results.items(), key=lambda item: item[0].seed):
+    for run, result in results.items():
         setting = (run.evaluations, run.delay, run.noise, run.workers)
-        settings[setting][run.problem, run.method].append(result)
+        settings[setting][run.problem, run.method][run.seed] = result
     return dict(sorted(settings.items()))
 
 
-def median_regret(results: Iterable[Result]) -> float:
-    return statistics.median(result.regret for result in results)
+def median_regret(results: Mapping[int, Result]) -> float:
+    return statistics.median(result.regret for result in results.values())
 
 
 def present(cells: Cells) -> tuple[list[str], list[str]]:
@@ -97,8 +99,10 @@ def table(cells: Cells) -> list[str]:
     problems, methods = present(cells)
     lines = records.table("", *problems, "rank")
     ranks = mean_ranks(cells)
+    n_seeds = _n_seeds(cells)
     for method in methods:
-        row = [method]
+        n_mine = _n_seeds({key: found for key, found in cells.items() if key[1] == method})
+        row = [method if n_mine == n_seeds else f"{method} ({_counted(n_mine)})"]
         for problem in problems:
             if (problem, method) not in cells:
                 row.append("")
@@ -107,7 +111,7 @@ def table(cells: Cells) -> list[str]:
             regret = median_regret(mine)
             best = min(median_regret(c) for (p, _), c in cells.items() if p == problem)
             number = f"**{regret:.2g}**" if regret == best else f"{regret:.2g}"
-            row.append(f"{number} / {statistics.median(r.regret_best for r in mine):.2g}")
+            row.append(f"{number} / {statistics.median(r.regret_best for r in mine.values()):.2g}")
         row.append(f"{ranks[method]:.1f}" if method in ranks else "")
         lines.append(records.row(*row))
     return lines
@@ -128,17 +132,20 @@ def mean_ranks(cells: Cells) -> dict[str, float]:
 
 def standing(cells: Cells) -> tuple[int, int, list[str]]:
     """Return on how many problems PCTS is ahead of the peers, of how many, and the others."""
-    better, lost = 0, []
+    lost = []
     problems = sorted({problem for problem, method in cells if method == PCTS})
     for problem in problems:
-        mine = median_regret(cells[problem, PCTS])
-        peers = {m: median_regret(cells[problem, m]) for m in PEERS if (problem, m) in cells}
-        winner = min(peers, key=peers.__getitem__, default=None)
-        if winner is None or mine < peers[winner]:
-            better += 1
-        else:
+        mine = cells[problem, PCTS]
+        ahead = {}  # by how much others are
+        for method in PEERS:
+            peer = cells.get((problem, method), {})
+            if both := mine.keys() & peer.keys():
+                medians = (median_regret({s: found[s] for s in both}) for found in (mine, peer))
+                ahead[method] = next(medians) - next(medians)
+        winner = max(ahead, key=ahead.__getitem__, default=None)
+        if winner is not None and ahead[winner] > 0:
             lost.append(f"{problem} ({winner})")
-    return better, len(problems), lost
+    return len(problems) - len(lost), len(problems), lost
 
 
 def among_optunas(settings: Mapping[Setting, Cells]) -> list[str]:
@@ -226,8 +233,21 @@ def _ratio(logs: Sequence[float]) -> tuple[float, float]:
 
 def _columns(setting: Setting, cells: Cells) -> list[str]:
     evaluations, delay, noise, workers = setting
-    n_seeds = min(len(results) for results in cells.values())
-    return [str(evaluations), delay, noise, str(workers), str(n_seeds)]
+    n_seeds = _n_seeds(cells)
+    fewer: dict[str, int] = {}
+    for (_, method), found in cells.items():
+        if len(found) < n_seeds:
+            fewer[method] = min(len(found), fewer.get(method, n_seeds))
+    but = "".join(f", {method} {n}" for method, n in fewer.items())
+    return [str(evaluations), delay, noise, str(workers), f"{n_seeds}{but}"]
+
+
+def _n_seeds(cells: Cells) -> int:
+    return max(len(found) for found in cells.values())
+
+
+def _counted(n_seeds: int) -> str:
+    return f"{n_seeds} seeds" if n_seeds > 1 else "1 seed"
 
 
 def _title(setting: Setting) -> str:

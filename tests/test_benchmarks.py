@@ -218,6 +218,8 @@ def test_the_report_says_who_is_best_and_who_is_not() -> None:
         ("Branin", "TPE"): (0.4, 0.5, 0.1),
         ("Hartmann3", "PCTS"): (3.0, 3.0, 3.0),
         ("Hartmann3", "TPE"): (1.0, 2.0, 9.0),
+        ("Branin", "GP"): (0.3, 0.1),  # as good on the seeds that it has
+        ("Hartmann3", "GP"): (2.0,),
     }
     page = report(
         {
@@ -227,15 +229,16 @@ def test_the_report_says_who_is_best_and_who_is_not() -> None:
         },
         [],
     )
-    assert "| 50 | none | normal | 4 | 3 | 1 of 2 | Hartmann3 (TPE) |" in page
-    assert "| PCTS | 3 / 6 | **0.2** / 0.4 | 1.5 |" in page
-    assert "| TPE | **2** / 4 | 0.4 / 0.8 | 1.5 |" in page
+    assert "| 50 | none | normal | 4 | 3, GP 1 | 1 of 2 | Hartmann3 (TPE) |" in page
+    assert "| PCTS | 3 / 6 | **0.2** / 0.4 | 2.2 |" in page
+    assert "| TPE | **2** / 4 | 0.4 / 0.8 | 2.2 |" in page
+    assert "| GP (2 seeds) | **2** / 4 | **0.2** / 0.4 | 1.5 |" in page
     assert "The wider set" not in page
 
 
 def test_who_is_equally_good_shares_a_rank() -> None:
-    def cell(*regrets: float) -> list[Result]:
-        return [Result(regret, regret, 10, 10, 0, 0, 0.0) for regret in regrets]
+    def cell(*regrets: float) -> dict[int, Result]:
+        return {seed: Result(x, x, 10, 10, 0, 0, 0.0) for seed, x in enumerate(regrets)}
 
     cells = {
         ("Branin", "TPE"): cell(0.0, 0.0, 9.0),
