@@ -130,7 +130,7 @@ _HEAD = """\
 
 Made by `python -m benchmarks.paper --report` from `benchmarks/results/paper.csv`; do not edit.
 
-{seconds} s on a virtual clock, one worker, {seeds} seeds. An evaluation at fidelity z takes
+{seconds} s on a virtual clock, one worker; seeds: {seeds}. An evaluation at fidelity z takes
 lambda(z) seconds, and its value arrives after the delay. Meanwhile the worker goes on, but for
 those systems of the paper that know nothing of delays: they wait, as they do there. The box is the
 paper's, not moved by seed. Values are without noise and at full fidelity; "recommended" is the
@@ -193,16 +193,18 @@ class Page:
     def __init__(self, results: Mapping[Run, Result], figures: Path) -> None:
         self._curves = by_setting(results)
         self._seconds = max(run.seconds for run in results)
-        self._n_seeds = len({run.seed for run in results})
         self._figures = figures
-        self._delays = [d for d in DELAYS if any(s[2] == d for s in self._curves)]
+        seeds = {d: {run.seed for run in results if run.delay == d} for d in DELAYS}
+        self._n_seeds = {delay: len(found) for delay, found in seeds.items() if found}
+        self._delays = list(self._n_seeds)
 
     def final(self, problem: str, method: str, delay: str, noise: str) -> Sequence[Result]:
         """Return the results at the end, of all seeds; none if it was not run."""
         return self._curves.get((problem, method, delay, noise), {}).get(self._seconds, ())
 
     def text(self, manifest: Iterable[Mapping[str, object]]) -> str:
-        lines = [_HEAD.format(seconds=self._seconds, seeds=self._n_seeds)]
+        seeds = ", ".join(f"{n} with delay {d}" for d, n in self._n_seeds.items())
+        lines = [_HEAD.format(seconds=self._seconds, seeds=seeds)]
         lines += self.goal()
         for delay in self._delays:
             lines += self.final_values(delay)
