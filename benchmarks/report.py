@@ -144,13 +144,14 @@ def standing(cells: Cells) -> tuple[int, int, list[str]]:
                 ahead[method] = next(medians) - next(medians)
         winner = max(ahead, key=ahead.__getitem__, default=None)
         if winner is not None and ahead[winner] > 0:
-            lost.append(f"{problem} ({winner})")
+            lost.append(f"{problem} ({winner}, {ahead[winner] / _noise_std(problem):.2g})")
     return len(problems) - len(lost), len(problems), lost
 
 
 def among_optunas(settings: Mapping[Setting, Cells]) -> list[str]:
     """Return how PCTS does on the paper's functions."""
     lines = ["## Where PCTS stands among Optuna's samplers"]
+    lines += ["", "Behind who is better, by how much, in standard deviations of the noise."]
     lines += records.table(*_COLUMNS, "best on", "not on")
     for setting, cells in settings.items():
         better, n_problems, lost = standing(cells)
@@ -189,9 +190,8 @@ def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
 
 
 @cache
-def _smallest_regret(problem: str) -> float:
-    """Return what a regret is set to that is smaller: two that are as good as 0 are equal."""
-    return 0.01 * PROBLEMS[problem](np.random.default_rng(0)).noise_std
+def _noise_std(problem: str) -> float:
+    return PROBLEMS[problem](np.random.default_rng(0)).noise_std
 
 
 def log_ratios(results: Mapping[Run, Result], problems: Iterable[str]) -> dict[str, list[float]]:
@@ -200,7 +200,7 @@ def log_ratios(results: Mapping[Run, Result], problems: Iterable[str]) -> dict[s
     for run, result in results.items():
         default = results.get(replace(run, method=PCTS))
         if run.method in ABLATIONS and run.problem in problems and default is not None:
-            least = _smallest_regret(run.problem)
+            least = 0.01 * _noise_std(run.problem)  # two that are as good as 0 are equal
             ratio = math.log(max(result.regret, least) / max(default.regret, least))
             ratios[run.method][run.seed].append(ratio)
     return {name: [statistics.mean(r) for r in seeds.values()] for name, seeds in ratios.items()}
