@@ -140,8 +140,8 @@ def standing(cells: Cells) -> tuple[int, int, list[str]]:
         for method in PEERS:
             peer = cells.get((problem, method), {})
             if both := mine.keys() & peer.keys():
-                medians = (median_regret({s: found[s] for s in both}) for found in (mine, peer))
-                ahead[method] = next(medians) - next(medians)
+                ours, theirs = ({seed: found[seed] for seed in both} for found in (mine, peer))
+                ahead[method] = median_regret(ours) - median_regret(theirs)
         winner = max(ahead, key=ahead.__getitem__, default=None)
         if winner is not None and ahead[winner] > 0:
             lost.append(f"{problem} ({winner}, {ahead[winner] / _noise_std(problem):.2g})")
