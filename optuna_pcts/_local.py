@@ -39,8 +39,6 @@ _N_DATA = 256
 _N_PROBES = 128
 _LENGTHS = (1.5, 5.0, 16.0)
 _NOISES = (1e-6, 0.03, 0.3, 3.0)
-# ... where worse than this is all the same: one value far off must not set the scale.
-_WORST = -5.0
 # A failure says to keep away. How bad it is relative to values is not known; this is as far below
 # the median as the best is above it.
 _FAILED = -1.0
@@ -168,7 +166,8 @@ class LocalSearch:
             return elite, elite
         process = Process(
             points,
-            np.where(has_value, np.maximum(rewards, _WORST), _FAILED),
+            np.where(has_value, rewards, _FAILED),
+            (0.0, 1.0),  # the median and the best, by the scale of rewards
             bias,
             np.ones(n, dtype=bool),
             self._categories.tolist(),

@@ -37,6 +37,13 @@ NOISY = 0.01
 _LEAST_SHARE = 0.1
 # Trials whose matrices cost next to nothing.
 _FEW = 64
+# Values this many ranges below the median may be another world: a plateau, or what diverges. Then
+# they are drawn in to one range more; in any case if one is further away than the second bound.
+_FAR = 5.0
+_TOO_FAR = 1e6
+# ... and only if it is so much likelier (its logarithm): a few trials do not show how smooth a
+# function is.
+_CLEARLY = 10.0
 # How much each parameter matters is sought in so many steps up the likelihood. Beforehand it is
 # the same for all, give or take a factor of e to the power of this. The first step is this long,
 # and none longer than that, in logarithms.
@@ -91,6 +98,11 @@ class Process:
             Positions in the unit cube, one row per trial; NaN where it is not known.
         values:
             Their values.
+        scale:
+            Their median and the best of them. What is worse by far is taken as it is, or drawn
+            in, whichever is likelier: one smooth function may well reach that far down, and then
+            a kink in it is taken for roughness everywhere; but what has nothing to do with the
+            good ones must not set the scale.
         bias:
             By how much each may be off for its fidelity.
         usable:
@@ -124,10 +136,14 @@ class Process:
             place.
     """
 
+    _values: FloatArray
+    _relative_bias: FloatArray
+
     def __init__(
         self,
         points: FloatArray,
         values: FloatArray,
+        scale: tuple[float, float],
         bias: FloatArray,
         usable: NDArray[np.bool_],
         categories: Sequence[int],
@@ -144,8 +160,6 @@ class Process:
         rows = np.concatenate([candidates, data[~np.isin(data, candidates)]])
         points, values, bias = points[rows], values[rows], bias[rows]
         n, n_candidates = len(rows), len(candidates)
-        self._values = values
-        self._relative_bias = bias / max(float(values.std()), 1e-300)
         self._spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
         self._categories = np.array(categories[: points.shape[1]], dtype=int)
         self._places = self._embed(points)
@@ -159,10 +173,17 @@ class Process:
         choices = [_Choice(0, k, length, s) for k in kernels for length in lengths for s in noises]
         used = np.flatnonzero(np.isin(rows, data))
         probes = used[np.linspace(0, len(used) - 1, min(len(used), n_probes)).astype(int)]
-        if has_relevance and points.shape[1]:
-            some = probes[:: 1 + (len(probes) > _FEW)]  # enough for where to begin
+        some = probes[:: 1 + (len(probes) > _FEW)]  # enough for where to begin
+        begun: list[tuple[float, _Choice, FloatArray]] = []
+        for doubt, (taken, log_slope) in zip((0.0, _CLEARLY), _alternatives(values, *scale)):
+            self._take(taken, bias)
             best = max(self._fit(choices, distances, some), key=lambda s: s.likelihood)
-            self._relevances.append(self._relevance_of(best.choice, probes))
+            likelihood = best.likelihood + float(log_slope[some].sum()) - doubt
+            begun.append((likelihood, best.choice, taken))
+        _, choice, values = max(begun, key=lambda b: b[0])
+        self._take(values, bias)
+        if has_relevance and points.shape[1]:
+            self._relevances.append(self._relevance_of(choice, probes))
             places = self._places * self._relevances[1]
             distances.append(_distance(places, places))
             choices += [choice._replace(relevance=1) for choice in choices]
@@ -172,7 +193,8 @@ class Process:
             if _noise(tried) < NOISY:
                 used = np.arange(n)
         settings = self._fit(choices, distances, used)
-        self._values, self._relative_bias = values[used], self._relative_bias[used]
+        self._values = self._values[used]
+        self._relative_bias = self._relative_bias[used]
         self._places = self._places[used]
         self._settings = settings
         self._shares = _shares(settings)
@@ -182,6 +204,10 @@ class Process:
         self.mean: FloatArray = self._shares @ np.array(means)
         spreads = (np.array(means) - self.mean) ** 2
         self.std: FloatArray = np.sqrt(self._shares @ (np.array(variances) + spreads))
+
+    def _take(self, values: FloatArray, bias: FloatArray) -> None:
+        self._values = values
+        self._relative_bias = bias / max(float(values.std()), 1e-300)
 
     def _relevance_of(self, choice: _Choice, rows: NDArray[np.intp]) -> FloatArray:
         """Return how much each column of the places matters, with one choice on some trials."""
@@ -436,6 +462,27 @@ class _Functions:
         pull = _SLOPES[choice.kernel](gaps) * self._weights.T / choice.length**2
         slopes += places * pull.sum(axis=1, keepdims=True) - _product(pull, self._places)
         return values, slopes
+
+
+def _alternatives(
+    values: FloatArray, median: float, best: float
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return what values may be taken for, and the logarithm of its slope at each of them.
+
+    That is as they are, or with those far below drawn in. The slope makes their likelihoods
+    comparable.
+    """
+    unit = best - median
+    low, same = median - _FAR * unit, np.zeros(len(values))
+    if values.min() >= low:
+        return [(values, same)]
+    if unit == 0:
+        return [(np.maximum(values, low), same)]
+    below = np.clip((low - values) / unit, 0.0, _TOO_FAR)
+    drawn_in = np.maximum(values, low) - unit * below / (1 + below), -2 * np.log1p(below)
+    if below.max() == _TOO_FAR:
+        return [drawn_in]
+    return [(values, same), drawn_in]
 
 
 def _some_of_each_distance(

@@ -39,9 +39,6 @@ _ENOUGH_PER_DIM = 10
 # Settings of the process to choose from.
 _LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
 _NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
-# What is worse than the median by more than this many times what the best is better is as good as
-# that: a plateau far below must not set the scale.
-_WORST = 5.0
 # Half width of a 95 % interval, in standard deviations.
 _Z = 1.96
 
@@ -127,11 +124,10 @@ def _recommend(
     candidates = best[~np.isnan(points[best]).any(axis=1)][:_N_CANDIDATES]
     if not len(candidates):  # no trial lies in the space that the newest ones have
         candidates, points = best[:_N_CANDIDATES], np.zeros((len(trials), 0))
-    low = float(np.median(values))
-    values = np.maximum(values, low - _WORST * (float(values.max()) - low))
+    scale = float(np.median(values)), float(values.max())
 
     def estimate(usable: NDArray[np.bool_]) -> Process:
-        data = points, values, bias, usable, space.categories
+        data = points, values, scale, bias, usable, space.categories
         return Process(
             *data,
             candidates=candidates,

@@ -275,6 +275,7 @@ def process(
     return Process(
         points,
         values,
+        (float(np.median(values)), float(values.max())),
         np.full(n, bias),
         np.ones(n, dtype=bool),
         categories,

@@ -75,6 +75,30 @@ def test_without_noise_it_is_the_best_trial() -> None:
     assert answer.interval[1] - answer.interval[0] < 0.02
 
 
+@pytest.mark.parametrize("diverges", [False, True], ids=["one smooth function", "a wall"])
+def test_what_is_far_worse_helps_and_does_not_harm(diverges: bool) -> None:
+    """A bowl says where its bottom is from far up its sides; what diverges says nothing."""
+    regrets = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = np.concatenate([rng.random((60, 2)), rng.normal((0.3, 0.6), 0.05, (60, 2))])
+        values = 500 * ((x - (0.3, 0.6)) ** 2).sum(axis=1) + rng.standard_normal(120)
+        if diverges:
+            values = np.where(x[:, 0] > 0.5, 1e4 * (1 + rng.random(120)), values)
+        study = optuna.create_study()
+        unit = optuna.distributions.FloatDistribution(0, 1)
+        for (a, b), value in zip(np.clip(x, 0, 1), values):
+            study.add_trial(
+                optuna.create_trial(
+                    params={"x": float(a), "y": float(b)},
+                    distributions={"x": unit, "y": unit},
+                    value=value,
+                )
+            )
+        regrets.append(500 * truth(**recommend(study).params))
+    assert np.median(regrets) < (0.2 if diverges else 0.03)
+
+
 def test_it_mirrors_with_the_direction() -> None:
     down = recommend(noisy_study(RandomSampler(seed=0), 0.2, 80))
     study = noisy_study(RandomSampler(seed=0), 0.2, 80, direction="maximize")
