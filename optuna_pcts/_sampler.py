@@ -242,12 +242,16 @@ class PCTSSampler(BaseSampler):
             has_fidelity = history.is_sized or isinstance(study.pruner, PCTSPruner)
             is_last = has_fidelity and (self._is_finishing or self._fidelity.is_last(trial.number))
             is_full = is_last or self._fidelity.is_full(trial.number)
+            others = [n for n in (*history.unfinished, *history.unseen) if n != trial.number]
+            is_blind = len(others) == trial.number >= _MANY_BLIND
+            knows_all = all(search.knows(n) for n in others)
             params, cell = search.ask(
                 trial.number,
                 fixed,
                 self._rng(trial),
-                spread=self._spread(trial, history, search),
+                spread=self._spread(is_blind, knows_all),
                 local_share=1.0 if is_last and self._local_share else self._local_share,
+                knows_all=knows_all,
             )
             if cell is None:
                 return params
@@ -417,19 +421,24 @@ class PCTSSampler(BaseSampler):
             self._seed = secrets.randbits(64)
         return np.random.default_rng([self._seed, trial.number, zlib.crc32(purpose.encode())])
 
-    def _spread(self, trial: FrozenTrial, history: History, search: _Search) -> float:
-        """Return the part of a cell's side from which to draw the point: 0 is its centre."""
+    def _spread(self, is_blind: bool, knows_all: bool) -> float:
+        """Return the part of a cell's side from which to draw the point: 0 is its centre.
+
+        Args:
+            is_blind:
+                Whether many trials are in flight and none has ended.
+            knows_all:
+                Whether it is known what all other trials in flight ask.
+        """
         if self._point == "uniform":
             return 1.0
-        others = [n for n in (*history.unfinished, *history.unseen) if n != trial.number]
         # Before the first feedback there is no cell to tell about, and a grid of centres gets no
         # nearer to the faces of the cube. But where a parameter is expensive to change, centres
         # share its value.
-        is_blind = len(others) == trial.number >= _MANY_BLIND
         if is_blind and not self._split_order:
             return 1.0
         # Somebody may be about to ask the same centre. Stay around it, but not on it.
-        return 0.0 if all(search.knows(n) for n in others) else _NEAR_CENTER
+        return 0.0 if knows_all else _NEAR_CENTER
 
     def _with_fidelity(self, cell: Cell, fidelity: float, pruner: BasePruner) -> Cell:
         """Return a cell with the fidelity it is to be evaluated at, as far as it can be."""
@@ -575,6 +584,7 @@ class _Search:
         *,
         spread: float,
         local_share: float,
+        knows_all: bool,
     ) -> tuple[dict[str, Any], Cell | None]:
         """Choose the parameters of a trial, and count it as asked.
 
@@ -589,12 +599,15 @@ class _Search:
                 The part of a cell's side from which to draw the point: 0 is its centre.
             local_share:
                 Probability of an ask around the best trials instead of one by the tree.
+            knows_all:
+                Whether it is known what all other trials in flight ask. If not, one of them may be
+                about to ask the same corner of the cube.
         """
         space, tree = self.space, self._tree
         tree.remove(number)  # in case it was asked before
         is_taken, at_guess = True, False
         is_local = rng.random() < local_share and not fixed
-        for off_corners in (False, True) if is_local else ():
+        for off_corners in (not knows_all, True) if is_local else ():
             drawn = self._local.draw(rng, off_corners)
             if drawn is None:
                 break

@@ -12,6 +12,7 @@ import time
 from helpers import new_trial
 from helpers import propose
 from helpers import tree_of
+import numpy as np
 import optuna
 from optuna.storages import BaseStorage
 from optuna.storages import JournalStorage
@@ -93,6 +94,28 @@ def test_eight_workers_lose_and_repeat_nothing(tmp_path: Path, name: str) -> Non
     assert tree.n_told == n_trials
     assert tree.n_asked == n_trials + 1  # with the one just proposed
     assert all(number in tree for number in range(n_trials))
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_corner_is_not_asked_while_somebody_else_may(is_alone: bool) -> None:
+    """Two workers that ask at the same moment would evaluate the very same point."""
+    study = optuna.create_study()
+    rng = np.random.default_rng(0)
+    unit = optuna.distributions.FloatDistribution(0, 1)
+    for x, y in rng.random((40, 2)).tolist():
+        study.add_trial(
+            optuna.create_trial(
+                params={"x": x, "y": y}, distributions={"x": unit, "y": unit}, value=x + y
+            )
+        )
+    if not is_alone:
+        new_trial(study)  # by a worker that has not said yet what it evaluates
+    asked = new_trial(study)
+    proposed = [
+        tuple(propose(PCTSSampler(seed=seed, local_share=0.9), study, asked).values())
+        for seed in range(20)
+    ]
+    assert ((0.0, 0.0) in proposed) == is_alone
 
 
 @pytest.mark.parametrize("name", ["study.journal", "study.db"])
