@@ -23,6 +23,7 @@ from multiprocessing import get_context
 import os
 from pathlib import Path
 import platform
+import shlex
 import subprocess
 import sys
 from typing import Any
@@ -169,7 +170,7 @@ def write_manifest(path: Path, module: str, **notes: object) -> None:
     )
     entries.append(
         {
-            "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
+            "command": shlex.join(["python", "-m", module, *sys.argv[1:]]),
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "commit": commit.stdout.strip() or None,
             "python": platform.python_version(),
@@ -244,5 +245,6 @@ def made_by(manifest: Iterable[Mapping[str, object]]) -> list[str]:
     for entry in manifest:
         versions = ", ".join(f"{key} {entry[key]}" for key in ("python", "optuna", "numpy"))
         commit = str(entry["commit"] or "unknown")[:12]
-        lines.append(f"- `{entry['command']}` at {commit}, {entry['date']}, {versions}")
+        note = f"; {entry['note']}" if "note" in entry else ""
+        lines.append(f"- `{entry['command']}` at {commit}, {entry['date']}, {versions}{note}")
     return lines
