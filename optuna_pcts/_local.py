@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optuna_pcts._policy import FloatArray
+from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
-from optuna_pcts._process import NOISY
 from optuna_pcts._process import Process
+from optuna_pcts._process import reflected
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
 from optuna_pcts._tree import Tree
@@ -38,7 +39,7 @@ _N_CANDIDATES = 40
 _N_DATA = 256
 _N_PROBES = 128
 _LENGTHS = (1.5, 5.0, 16.0)
-_NOISES = (1e-6, 0.03, 0.3, 3.0)
+_NOISES = (1e-6, 1e-4, 3e-3, 0.03, 0.3, 3.0)
 # A failure says to keep away. How bad it is relative to values is not known; this is as far below
 # the median as the best is above it.
 _FAILED = -1.0
@@ -60,9 +61,13 @@ _LEAST_SPREAD = 0.1
 # wide as what is not known.
 _AT_GUESS = 0.3
 # Under noise a top is found from its sides, not from its middle: after so many trials per
-# parameter every other point is drawn from so many times as far away.
+# parameter every other point is drawn from as far away as costs this much on average, in standard
+# deviations of the noise. So many steps tell how far that is.
 _SETTLED_PER_DIM = 10
-_SIDE = 5.0
+_SIDE = 3.0
+_N_SIDES = 32
+# Points are on two hills if the gap between them is so many times as wide as either spreads.
+_APART = 4.0
 # It is fitted anew when the number of ended trials has grown by this factor; once there are more
 # than it can take in, by the second one: every worker fits it for itself.
 _GROWTH = 17 / 16
@@ -74,6 +79,15 @@ class Drawn(NamedTuple):
 
     point: list[float]  # of the cube
     at_guess: bool  # where the answer would be if it were given now
+
+
+class _Where(NamedTuple):
+    """Where the best point may be."""
+
+    hills: list[Elite]  # one if the data leave no doubt which one it is
+    shares: FloatArray  # how probable each of them is
+    guess: Elite
+    side: float | None  # how many times as far away as the guess may be off its sides are
 
 
 class LocalSearch:
@@ -94,9 +108,7 @@ class LocalSearch:
         self._slots = np.array(slots)
         self._checkpoint = Checkpoint(_GROWTH, late=_N_DATA, late_growth=_LATE_GROWTH)
         self._fitted_to: tuple[Reference, Reference] | None = None
-        self._elite: Elite | None = None
-        self._guess: Elite | None = None
-        self._seeks_sides = False
+        self._where: _Where | None = None
 
     def draw(self, rng: np.random.Generator, off_corners: bool = False) -> Drawn | None:
         """Return a point of the cube, or None while there are too few trials to go by.
@@ -114,15 +126,17 @@ class LocalSearch:
             self._fitted_to = fitted_to
             points, rewards, bias = self._tree.told(reference)
             enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
-            self._elite = self._guess = None
-            if enough:
-                self._elite, self._guess = self._fit(points, rewards, bias)
-        if self._elite is None or self._guess is None:
+            self._where = self._fit(points, rewards, bias) if enough else None
+        if self._where is None:
             return None
-        at_side = self._seeks_sides and rng.random() < 0.5
+        hills, shares, guess, side = self._where
+        at_side = side is not None and rng.random() < 0.5
         at_guess = not at_side and rng.random() < 0.5
-        elite = self._guess if at_guess else self._elite
-        point, donor = elite.draw(rng, _SIDE if at_side else _AT_GUESS if at_guess else 1.0)
+        if at_side or at_guess:
+            elite, width = guess, _AT_GUESS if side is None or at_guess else side
+        else:
+            elite, width = hills[rng.choice(len(hills), p=shares)], 1.0
+        point, donor = elite.draw(rng, width)
         if not at_side:
             point = self._on_faces(point, elite, rng, off_corners or not at_guess)
         unordered = self._categories > 0
@@ -142,16 +156,13 @@ class LocalSearch:
             moved[rng.choice(continuous)] = False
         return np.where(moved, elite.face, point)
 
-    def _fit(
-        self, points: FloatArray, rewards: FloatArray, bias: FloatArray
-    ) -> tuple[Elite, Elite]:
+    def _fit(self, points: FloatArray, rewards: FloatArray, bias: FloatArray) -> _Where:
         """Fit distributions to where the best point may be, and around the best guess.
 
         Under noise the best values are the luckiest ones, and a distribution fitted to them is as
         wide as the noise, however many trials there are. A Gaussian process tells them apart, and
         says where around them it may be better still.
         """
-        self._seeks_sides = False
         n, n_dims = points.shape
         least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
         size = min(max(int(n * _ELITE_SHARE), least), most, n)
@@ -163,7 +174,9 @@ class LocalSearch:
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
             elite = Elite(points[best[:size]], self._slots, weights)
-            return elite, elite
+            return _Where([elite], np.ones(1), elite, None)
+        # Of a function as smooth as can be few trials say more than is true.
+        settled = n >= _SETTLED_PER_DIM * n_dims
         process = Process(
             points,
             np.where(has_value, rewards, _FAILED),
@@ -173,24 +186,65 @@ class LocalSearch:
             self._categories.tolist(),
             candidates=candidates,
             n_data=_N_DATA,
-            kernels=(matern,),
+            kernels=(matern, gaussian) if settled else (matern,),
             lengths=_LENGTHS,
             noises=_NOISES,
             n_probes=_N_PROBES,
             has_relevance=True,
         )
         order = np.argsort(-process.mean, kind="stable")[:size]
-        elite = Elite(points[candidates[order]], self._slots, weights)
+        best_points = points[candidates[order]]
+        elite = Elite(best_points, self._slots, weights)
         rng = np.random.default_rng(n)  # the same in all workers
         width = _CLOUD[0] + (_CLOUD[1] - _CLOUD[0]) * process.noise
         unordered = np.flatnonzero(self._categories)
         places = elite.cloud(_N_PLACES, width, rng, unordered)
         step = _FIRST_STEP * elite.std
         winners = process.winners(places, _N_WORLDS, _N_LOOKS, step, rng)
-        self._seeks_sides = process.noise > NOISY and n >= _SETTLED_PER_DIM * n_dims
-        slots = np.maximum(self._slots, 2 * _LEAST_SPREAD * elite.std)
-        where = Elite(winners, slots)
-        return where, where.moved_to(process.best_guess(places, _N_LOOKS, step))
+        guess = process.best_guess(places, _N_LOOKS, step)
+        hills = self._hills(winners)
+        # What few winners say about how wide a hill is, is little: it is not narrower than others.
+        spread = np.maximum(_within(hills), _LEAST_SPREAD * _within(self._hills(best_points)))
+        slots = np.maximum(self._slots, 2 * spread)
+        elites = [Elite(hill, slots) for hill in hills]
+        gaps = [(((hill - guess) / elite.std) ** 2).sum(axis=1).min() for hill in hills]
+        around = elites[int(np.argmin(gaps))].moved_to(guess)
+        side = None
+        if settled:
+            steps = around.steps(_N_SIDES, rng)
+            steps[:, unordered] = 0.0
+            side = process.reach(guess, steps, _SIDE)
+        shares = np.array([len(hill) for hill in hills]) / len(winners)
+        return _Where(elites, shares, around, side)
+
+    def _hills(self, points: FloatArray) -> list[FloatArray]:
+        """Return points in groups that lie apart, along a parameter or where they differ most."""
+        ordered = np.flatnonzero(self._categories == 0)
+        if len(points) < 3 or not len(ordered):
+            return [points]
+        unit = np.maximum(points[:, ordered].std(axis=0), 1e-9)
+        scaled = (points[:, ordered] - points[:, ordered].mean(axis=0)) / unit
+        main = np.linalg.svd(scaled, full_matrices=False)[2][0]
+        lines = np.column_stack([scaled, scaled @ main])
+        slots = np.append(self._slots[ordered] / unit, 0.0)
+        widest, parts = _APART, None
+        for x, slot in zip(lines.T, slots):
+            order = np.argsort(x, kind="stable")
+            k = int(np.argmax(np.diff(x[order]))) + 1
+            halves = x[order[:k], None], x[order[k:], None]
+            gap = (x[order[k]] - x[order[k - 1]]) / max(_within(halves)[0], slot, 1e-9)
+            if gap > widest:
+                widest, parts = gap, (np.sort(order[:k]), np.sort(order[k:]))
+        if parts is None:
+            return [points]
+        return [hill for part in parts for hill in self._hills(points[part])]
+
+
+def _within(groups: Sequence[FloatArray]) -> FloatArray:
+    """Return the standard deviation along each axis from the means of the groups."""
+    squares = sum(((group - group.mean(axis=0)) ** 2).sum(axis=0) for group in groups)
+    std: FloatArray = np.sqrt(squares / sum(map(len, groups)))
+    return std
 
 
 class Elite:
@@ -243,19 +297,22 @@ class Elite:
         moved._hold(point[None, :], np.ones(1))
         return moved
 
+    def steps(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw ways from the middle."""
+        drawn: FloatArray = rng.standard_normal((size, len(self._mean))) @ self._factor.T
+        return drawn
+
     def draw(self, rng: np.random.Generator, width: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Draw a point of the cube, so many times as far away, and one of the best points."""
-        point = self._mean + width * (self._factor @ rng.standard_normal(len(self._mean)))
         # Reflected at the faces of the cube: clipped, many points would be the same corner.
-        point = 1 - np.abs(1 - point % 2)
+        point = reflected(self._mean + width * self.steps(1, rng)[0])
         return point, self._points[rng.choice(len(self._points), p=self._weights)]
 
     def cloud(
         self, size: int, width: float, rng: np.random.Generator, unordered: NDArray[np.intp]
     ) -> FloatArray:
         """Return the best points and others around them, some on the faces of the cube."""
-        steps = rng.standard_normal((size, len(self._mean))) @ self._factor.T
-        points = np.clip(self._mean + width * steps, 0.0, 1.0)
+        points = np.clip(self._mean + width * self.steps(size, rng), 0.0, 1.0)
         donors = self._points[rng.choice(len(self._points), size, p=self._weights)]
         points[:, unordered] = donors[:, unordered]
         return np.concatenate([self._points, points])

@@ -32,7 +32,7 @@ _N_WAVES = 128
 # orders of magnitude where the cores are busy with other workers.
 _SMALL = 64**3
 # With less noise than this, as a share of the variance, nobody was lucky.
-NOISY = 0.01
+_NOISY = 0.01
 # Settings that count for less than this part of the best one are not tried on all trials.
 _LEAST_SHARE = 0.1
 # Trials whose matrices cost next to nothing.
@@ -51,6 +51,10 @@ _N_STEPS = 10
 _RELEVANCE_STD = 1.5
 _FIRST_STEP = 0.5
 _LONGEST_STEP = 1.0
+# How far it is to where the value is lower is sought between these, by so many halvings (of the
+# logarithm).
+_REACH = (1e-2, 1e3)
+_N_HALVINGS = 8
 
 
 def matern(distance: FloatArray) -> FloatArray:
@@ -190,7 +194,7 @@ class Process:
         if n > n_probes:
             tried = self._fit(choices, distances, probes)
             choices = _worth_trying(tried)
-            if _noise(tried) < NOISY:
+            if _noise(tried) < _NOISY:
                 used = np.arange(n)
         settings = self._fit(choices, distances, used)
         self._values = self._values[used]
@@ -265,11 +269,41 @@ class Process:
 
         It is sought as in :meth:`winners`.
         """
-        likeliest = self._settings[int(np.argmax(self._shares))]
-        relevance = self._relevances[likeliest.choice.relevance]
+        likeliest, relevance = self._likeliest()
         mean = likeliest.mean(self._places * relevance)
         best: FloatArray = self._climb(mean, relevance, points, n_looks, first_step)[0]
         return best
+
+    def heights(self, points: FloatArray) -> FloatArray:
+        """Return the estimate at points, in standard deviations of the noise, up to a constant.
+
+        It is that of the likeliest setting.
+        """
+        likeliest, relevance = self._likeliest()
+        mean = likeliest.mean(self._places * relevance)
+        unit = np.sqrt(likeliest.scale * likeliest.choice.noise)
+        heights: FloatArray = mean.values(self._embed(points) * relevance)[:, 0] / unit
+        return heights
+
+    def reach(self, point: FloatArray, steps: FloatArray, loss: float) -> float:
+        """Return how many times as long some steps from a point lose so much on average.
+
+        The loss is in standard deviations of the noise. At the faces of the cube steps are
+        reflected.
+        """
+        top = self.heights(point[None, :])
+        low, high = _REACH
+        for _ in range(_N_HALVINGS):
+            middle = np.sqrt(low * high)
+            # A few long steps into the deep do not make up for the others.
+            losses = np.minimum(top - self.heights(reflected(point + middle * steps)), 4 * loss)
+            low, high = (low, middle) if losses.mean() > loss else (middle, high)
+        return float(np.sqrt(low * high))
+
+    def _likeliest(self) -> tuple[_Setting, FloatArray]:
+        """Return the likeliest setting, and its relevance."""
+        likeliest = self._settings[int(np.argmax(self._shares))]
+        return likeliest, self._relevances[likeliest.choice.relevance]
 
     def winners(
         self,
@@ -502,6 +536,12 @@ def _some_of_each_distance(
     if len(order) > n_data:
         order = order[np.linspace(0, len(order) - 1, n_data).astype(int)]
     return order
+
+
+def reflected(points: FloatArray) -> FloatArray:
+    """Return points moved into the cube: what is beyond a face is as far on this side of it."""
+    inside: FloatArray = 1 - np.abs(1 - points % 2)
+    return inside
 
 
 def _uphill(
