@@ -248,6 +248,39 @@ def test_every_other_local_ask_is_at_a_side_once_there_is_only_noise_to_see(
     assert (distance[360] / distance[100] > 8) == has_sides
 
 
+@pytest.mark.parametrize("noise", [0.003, 0.02, 0.1])
+def test_sides_are_as_far_away_as_costs_three_deviations_of_the_noise(noise: float) -> None:
+    medians = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        points = np.random.default_rng(0).random((200, 2))
+        values = -4 * ((points - 0.5) ** 2).sum(axis=1) + rng.normal(0, noise, 200)
+        local, _ = local_search(values.tolist())
+        drawn = np.array([draw(local, rng) for _ in range(400)])
+        losses = np.sort(4 * ((drawn - 0.5) ** 2).sum(axis=1)) / noise
+        medians.append(
+            losses[300]
+        )  # every other ask is at a side: of the further half, the middle
+    assert 1 < np.median(medians) < 9
+
+
+def test_local_asks_are_on_one_hill_or_the_other_and_not_in_between() -> None:
+    points = np.random.default_rng(0).random((120, 2))
+    tops = np.array([[0.2, 0.5], [0.8, 0.5]])
+    gaps = ((points[:, None, :] - tops) ** 2).sum(axis=2)
+    asked, best = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        values = np.exp(-20 * gaps).max(axis=1) + rng.normal(0, 0.1, 120)
+        local, _ = local_search(values.tolist())
+        drawn = np.array([draw(local, rng) for _ in range(200)])
+        asked.append(np.mean(np.abs(drawn[:, 0] - 0.5) < 0.15))
+        best.append(np.mean(drawn[:, 0] < 0.5))
+    # (Every other one is at a side, 0.2 away on average.)
+    assert np.mean(asked) < 0.15
+    assert 0.1 < np.mean(best) < 0.9
+
+
 def test_local_asks_reach_an_optimum_in_a_corner() -> None:
     points = np.random.default_rng(0).random((60, 2))
     local, _ = local_search(points.sum(axis=1).tolist())
