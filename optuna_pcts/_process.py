@@ -274,7 +274,7 @@ class Process:
         best: FloatArray = self._climb(mean, relevance, points, n_looks, first_step)[0]
         return best
 
-    def heights(self, points: FloatArray) -> FloatArray:
+    def _heights(self, points: FloatArray) -> FloatArray:
         """Return the estimate at points, in standard deviations of the noise, up to a constant.
 
         It is that of the likeliest setting.
@@ -291,12 +291,12 @@ class Process:
         The loss is in standard deviations of the noise. At the faces of the cube steps are
         reflected.
         """
-        top = self.heights(point[None, :])
+        top = self._heights(point[None, :])
         low, high = _REACH
         for _ in range(_N_HALVINGS):
             middle = np.sqrt(low * high)
             # A few long steps into the deep do not make up for the others.
-            losses = np.minimum(top - self.heights(reflected(point + middle * steps)), 4 * loss)
+            losses = np.minimum(top - self._heights(reflected(point + middle * steps)), 4 * loss)
             low, high = (low, middle) if losses.mean() > loss else (middle, high)
         return float(np.sqrt(low * high))
 

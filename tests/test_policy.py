@@ -258,9 +258,8 @@ def test_sides_are_as_far_away_as_costs_three_deviations_of_the_noise(noise: flo
         local, _ = local_search(values.tolist())
         drawn = np.array([draw(local, rng) for _ in range(400)])
         losses = np.sort(4 * ((drawn - 0.5) ** 2).sum(axis=1)) / noise
-        medians.append(
-            losses[300]
-        )  # every other ask is at a side: of the further half, the middle
+        # Every other ask is at a side: of the further half, the middle.
+        medians.append(losses[300])
     assert 1 < np.median(medians) < 9
 
 
