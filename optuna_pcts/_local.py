@@ -61,13 +61,18 @@ _LEAST_SPREAD = 0.1
 # wide as what is not known.
 _AT_GUESS = 0.3
 # Under noise a top is found from its sides, not from its middle: after so many trials per
-# parameter every other point is drawn from as far away as costs this much on average, in standard
+# parameter every third point is drawn from as far away as costs this much on average, in standard
 # deviations of the noise. So many steps tell how far that is.
+_AT_SIDE = 1 / 3
 _SETTLED_PER_DIM = 10
 _SIDE = 3.0
 _N_SIDES = 32
-# Points are on two hills if the gap between them is so many times as wide as either spreads.
+# Points are on two hills if the gap between them is so many times as wide as they spread.
 _APART = 4.0
+# The best trials may all be on one hill, and another one be higher. From so many trials all over
+# the cube it is uphill to other hills, with a first step this part of how far trials spread.
+_N_STARTS = 32
+_FIRST_STEP_AFAR = 0.1
 # It is fitted anew when the number of ended trials has grown by this factor; once there are more
 # than it can take in, by the second one: every worker fits it for itself.
 _GROWTH = 17 / 16
@@ -86,6 +91,7 @@ class _Where(NamedTuple):
 
     hills: list[Elite]  # one if the data leave no doubt which one it is
     shares: FloatArray  # how probable each of them is
+    rivals: FloatArray  # the best points of the worlds in which it is on another hill
     guess: Elite
     side: float | None  # how many times as far away as the guess may be off its sides are
 
@@ -129,9 +135,11 @@ class LocalSearch:
             self._where = self._fit(points, rewards, bias) if enough else None
         if self._where is None:
             return None
-        hills, shares, guess, side = self._where
-        at_side = side is not None and rng.random() < 0.5
+        hills, shares, rivals, guess, side = self._where
+        at_side = side is not None and rng.random() < _AT_SIDE
         at_guess = not at_side and rng.random() < 0.5
+        if not (at_side or at_guess) and rng.random() < len(rivals) / _N_WORLDS:
+            return Drawn(rivals[rng.integers(len(rivals))].tolist(), False)
         if at_side or at_guess:
             elite, width = guess, _AT_GUESS if side is None or at_guess else side
         else:
@@ -174,8 +182,9 @@ class LocalSearch:
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
             elite = Elite(points[best[:size]], self._slots, weights)
-            return _Where([elite], np.ones(1), elite, None)
-        # Of a function as smooth as can be few trials say more than is true.
+            return _Where([elite], np.ones(1), points[:0], elite, None)
+        # Of a function as smooth as can be, and of what is far away, few trials say more than is
+        # true.
         settled = n >= _SETTLED_PER_DIM * n_dims
         process = Process(
             points,
@@ -200,7 +209,8 @@ class LocalSearch:
         unordered = np.flatnonzero(self._categories)
         places = elite.cloud(_N_PLACES, width, rng, unordered)
         step = _FIRST_STEP * elite.std
-        winners = process.winners(places, _N_WORLDS, _N_LOOKS, step, rng)
+        worlds = process.draw_worlds(_N_WORLDS, rng)
+        winners, heights = process.winners(worlds, places, _N_LOOKS, step)
         guess = process.best_guess(places, _N_LOOKS, step)
         hills = self._hills(winners)
         # What few winners say about how wide a hill is, is little: it is not narrower than others.
@@ -209,13 +219,17 @@ class LocalSearch:
         elites = [Elite(hill, slots) for hill in hills]
         gaps = [(((hill - guess) / elite.std) ** 2).sum(axis=1).min() for hill in hills]
         around = elites[int(np.argmin(gaps))].moved_to(guess)
-        side = None
+        rivals, side = points[:0], None
         if settled:
+            starts = _far_apart(points[has_value], guess, _N_STARTS)
+            tops = process.tops(starts, _N_LOOKS, _FIRST_STEP_AFAR * points.std(axis=0))
+            others, their_heights = process.winners(worlds, tops, _N_LOOKS, step)
+            rivals = others[(their_heights > heights) & (elite.gap(others) > _APART)]
             steps = around.steps(_N_SIDES, rng)
             steps[:, unordered] = 0.0
             side = process.reach(guess, steps, _SIDE)
         shares = np.array([len(hill) for hill in hills]) / len(winners)
-        return _Where(elites, shares, around, side)
+        return _Where(elites, shares, rivals, around, side)
 
     def _hills(self, points: FloatArray) -> list[FloatArray]:
         """Return points in groups that lie apart, along a parameter or where they differ most."""
@@ -245,6 +259,16 @@ def _within(groups: Sequence[FloatArray]) -> FloatArray:
     squares = sum(((group - group.mean(axis=0)) ** 2).sum(axis=0) for group in groups)
     std: FloatArray = np.sqrt(squares / sum(map(len, groups)))
     return std
+
+
+def _far_apart(points: FloatArray, first: FloatArray, count: int) -> FloatArray:
+    """Return so many of the points, each as far as can be from those before it and a first one."""
+    gaps = ((points - first) ** 2).sum(axis=1)
+    chosen = []
+    for _ in range(min(count, len(points))):
+        chosen.append(int(np.argmax(gaps)))
+        gaps = np.minimum(gaps, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+    return points[chosen]
 
 
 class Elite:
@@ -296,6 +320,11 @@ class Elite:
         moved = copy.copy(self)
         moved._hold(point[None, :], np.ones(1))
         return moved
+
+    def gap(self, points: FloatArray) -> FloatArray:
+        """Return how far away points are, in standard deviations (root mean square)."""
+        gaps: FloatArray = np.sqrt((((points - self._mean) / self.std) ** 2).mean(axis=1))
+        return gaps
 
     def steps(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw ways from the middle."""

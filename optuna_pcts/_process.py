@@ -269,18 +269,20 @@ class Process:
 
         It is sought as in :meth:`winners`.
         """
-        likeliest, relevance = self._likeliest()
-        mean = likeliest.mean(self._places * relevance)
-        best: FloatArray = self._climb(mean, relevance, points, n_looks, first_step)[0]
+        best: FloatArray = self._climb(*self._expected(), points, n_looks, first_step)[0]
         return best
+
+    def tops(self, points: FloatArray, n_looks: int, first_step: FloatArray) -> FloatArray:
+        """Return the best estimate of the hill that each point is on, found as the best guess."""
+        return self._uphill_from(*self._expected(), points, n_looks, first_step)
 
     def _heights(self, points: FloatArray) -> FloatArray:
         """Return the estimate at points, in standard deviations of the noise, up to a constant.
 
         It is that of the likeliest setting.
         """
-        likeliest, relevance = self._likeliest()
-        mean = likeliest.mean(self._places * relevance)
+        mean, relevance = self._expected()
+        likeliest = self._likeliest()
         unit = np.sqrt(likeliest.scale * likeliest.choice.noise)
         heights: FloatArray = mean.values(self._embed(points) * relevance)[:, 0] / unit
         return heights
@@ -300,34 +302,40 @@ class Process:
             low, high = (low, middle) if losses.mean() > loss else (middle, high)
         return float(np.sqrt(low * high))
 
-    def _likeliest(self) -> tuple[_Setting, FloatArray]:
-        """Return the likeliest setting, and its relevance."""
-        likeliest = self._settings[int(np.argmax(self._shares))]
-        return likeliest, self._relevances[likeliest.choice.relevance]
+    def _likeliest(self) -> _Setting:
+        return self._settings[int(np.argmax(self._shares))]
 
-    def winners(
-        self,
-        points: FloatArray,
-        n_draws: int,
-        n_looks: int,
-        first_step: FloatArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        """Return where the best point is, in each of so many possible worlds.
+    def _expected(self) -> World:
+        """Return the estimate of the likeliest setting."""
+        likeliest = self._likeliest()
+        relevance = self._relevances[likeliest.choice.relevance]
+        return likeliest.mean(self._places * relevance), relevance
 
-        A world is a function that the data allow, drawn with its probability (Thompson). From the
-        best of some points on it is uphill, with so many looks at the slope, and a first step so
-        long along each axis. Categories stay what they are.
-        """
-        counts = rng.multinomial(n_draws, self._shares)
-        found = []
-        for setting, count in zip(self._settings, counts):
-            if count:
+    def draw_worlds(self, count: int, rng: np.random.Generator) -> list[World]:
+        """Draw so many functions that the data allow, each with its probability (Thompson)."""
+        worlds = []
+        for setting, n_draws in zip(self._settings, rng.multinomial(count, self._shares)):
+            if n_draws:
                 relevance = self._relevances[setting.choice.relevance]
                 data = self._places * relevance, self._values, self._relative_bias
-                worlds = setting.draw(*data, count, rng)
-                found.append(self._climb(worlds, relevance, points, n_looks, first_step))
-        return np.concatenate(found)
+                worlds.append((setting.draw(*data, n_draws, rng), relevance))
+        return worlds
+
+    def winners(
+        self, worlds: Sequence[World], points: FloatArray, n_looks: int, first_step: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return where the best point is in each of some worlds, and how high it is.
+
+        From the best of some points on it is uphill, with so many looks at the slope, and a first
+        step so long along each axis. Categories stay what they are. Heights are comparable within
+        a world.
+        """
+        found = [self._climb(*world, points, n_looks, first_step) for world in worlds]
+        heights = [
+            functions.at(self._embed(best) * relevance)[0]
+            for (functions, relevance), best in zip(worlds, found)
+        ]
+        return np.concatenate(found), np.concatenate(heights)
 
     def _climb(
         self,
@@ -338,18 +346,28 @@ class Process:
         first_step: FloatArray,
     ) -> FloatArray:
         """Return the best point of each function."""
-        places = self._embed(points) * relevance
+        start = np.argmax(functions.values(self._embed(points) * relevance), axis=0)
+        return self._uphill_from(functions, relevance, points[start], n_looks, first_step)
+
+    def _uphill_from(
+        self,
+        functions: _Functions,
+        relevance: FloatArray,
+        points: FloatArray,
+        n_looks: int,
+        first_step: FloatArray,
+    ) -> FloatArray:
+        """Return where it is uphill from each point, on its own function or all on the same."""
         ordered = self._categories == 0
         n_ordered = int(np.count_nonzero(ordered))
         unit = relevance[:n_ordered] / self._spread[ordered]
-        start = np.argmax(functions.values(places), axis=0)
-        corners = places[start, n_ordered:]
+        corners = (self._embed(points) * relevance)[:, n_ordered:]
 
         def look(x: FloatArray) -> tuple[FloatArray, FloatArray]:
             values, slopes = functions.at(np.concatenate([x * unit, corners], axis=1))
             return values, slopes[:, :n_ordered] * unit
 
-        best: FloatArray = points[start]
+        best: FloatArray = points.copy()
         if n_ordered:
             best[:, ordered] = _uphill(
                 look, best[:, ordered], first_step[ordered], n_looks, bounds=(0.0, 1.0)
@@ -485,7 +503,7 @@ class _Functions:
         return values
 
     def at(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value and slope of each function at its own place."""
+        """Return value and slope of each function at its own place, or of one at all places."""
         choice = self._choice
         vectors, phases, amplitudes = self._waves
         angles = _product(places, vectors) + phases
@@ -496,6 +514,10 @@ class _Functions:
         pull = _SLOPES[choice.kernel](gaps) * self._weights.T / choice.length**2
         slopes += places * pull.sum(axis=1, keepdims=True) - _product(pull, self._places)
         return values, slopes
+
+
+# Functions, and how much each column of the places matters to them.
+World = tuple[_Functions, FloatArray]
 
 
 def _alternatives(
