@@ -13,6 +13,7 @@ import math
 import statistics
 
 import numpy as np
+from scipy.stats import wilcoxon
 
 from benchmarks import records
 from benchmarks.methods import ABLATIONS
@@ -51,6 +52,10 @@ workers. The lowest regret of the recommended point in each column is bold. Wher
 with fewer seeds, its row says so; PCTS is the best if on the seeds that both have its median is no
 higher than that of any other.
 """
+
+_STANDING_HEAD = """\
+Behind who is better, by how much, in standard deviations of the noise, and how probable it is that
+the seeds differ so much if both are equally good (Wilcoxon's signed-rank test)."""
 
 _WIDE_HEAD = """\
 ## The wider set
@@ -137,21 +142,31 @@ def standing(cells: Cells) -> tuple[int, int, list[str]]:
     for problem in problems:
         mine = cells[problem, PCTS]
         ahead = {}  # by how much others are
+        p_values = {}
         for method in PEERS:
             peer = cells.get((problem, method), {})
             if both := mine.keys() & peer.keys():
                 ours, theirs = ({seed: found[seed] for seed in both} for found in (mine, peer))
                 ahead[method] = median_regret(ours) - median_regret(theirs)
+                p_values[method] = _p_value(ours, theirs)
         winner = max(ahead, key=ahead.__getitem__, default=None)
         if winner is not None and ahead[winner] > 0:
-            lost.append(f"{problem} ({winner}, {ahead[winner] / _noise_std(problem):.2g})")
+            by = ahead[winner] / _noise_std(problem)
+            lost.append(f"{problem} ({winner}, {by:.2g}, p {p_values[winner]:.2f})")
     return len(problems) - len(lost), len(problems), lost
+
+
+def _p_value(ours: Mapping[int, Result], theirs: Mapping[int, Result]) -> float:
+    """Return how probable such differences are by chance if both are equally good."""
+    gaps = [ours[seed].regret - theirs[seed].regret for seed in ours]
+    gaps = [gap for gap in gaps if gap != 0]
+    return float(wilcoxon(gaps, method="exact").pvalue) if gaps else 1.0
 
 
 def among_optunas(settings: Mapping[Setting, Cells]) -> list[str]:
     """Return how PCTS does on the paper's functions."""
     lines = ["## Where PCTS stands among Optuna's samplers"]
-    lines += ["", "Behind who is better, by how much, in standard deviations of the noise."]
+    lines += ["", _STANDING_HEAD]
     lines += records.table(*_COLUMNS, "best on", "not on")
     for setting, cells in settings.items():
         better, n_problems, lost = standing(cells)
