@@ -89,9 +89,8 @@ class Drawn(NamedTuple):
 class _Where(NamedTuple):
     """Where the best point may be."""
 
-    hills: list[Elite]  # one if the data leave no doubt which one it is
+    hills: list[Elite]  # one if the data leave no doubt on which one it is
     shares: FloatArray  # how probable each of them is
-    rivals: FloatArray  # the best points of the worlds in which it is on another hill
     guess: Elite
     side: float | None  # how many times as far away as the guess may be off its sides are
 
@@ -135,11 +134,9 @@ class LocalSearch:
             self._where = self._fit(points, rewards, bias) if enough else None
         if self._where is None:
             return None
-        hills, shares, rivals, guess, side = self._where
+        hills, shares, guess, side = self._where
         at_side = side is not None and rng.random() < _AT_SIDE
         at_guess = not at_side and rng.random() < 0.5
-        if not (at_side or at_guess) and rng.random() < len(rivals) / _N_WORLDS:
-            return Drawn(rivals[rng.integers(len(rivals))].tolist(), False)
         if at_side or at_guess:
             elite, width = guess, _AT_GUESS if side is None or at_guess else side
         else:
@@ -182,7 +179,7 @@ class LocalSearch:
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
             elite = Elite(points[best[:size]], self._slots, weights)
-            return _Where([elite], np.ones(1), points[:0], elite, None)
+            return _Where([elite], np.ones(1), elite, None)
         # Of a function as smooth as can be, and of what is far away, few trials say more than is
         # true.
         settled = n >= _SETTLED_PER_DIM * n_dims
@@ -219,17 +216,20 @@ class LocalSearch:
         elites = [Elite(hill, slots) for hill in hills]
         gaps = [(((hill - guess) / elite.std) ** 2).sum(axis=1).min() for hill in hills]
         around = elites[int(np.argmin(gaps))].moved_to(guess)
-        rivals, side = points[:0], None
+        shares = np.array([len(hill) for hill in hills]) / _N_WORLDS
+        side = None
         if settled:
             starts = _far_apart(points[has_value], guess, _N_STARTS)
             tops = process.tops(starts, _N_LOOKS, _FIRST_STEP_AFAR * points.std(axis=0))
             others, their_heights = process.winners(worlds, tops, _N_LOOKS, step)
             rivals = others[(their_heights > heights) & (elite.gap(others) > _APART)]
+            elites += [around.moved_to(rival) for rival in rivals]
+            shares = (1 - len(rivals) / _N_WORLDS) * shares
+            shares = np.append(shares, np.full(len(rivals), 1 / _N_WORLDS))
             steps = around.steps(_N_SIDES, rng)
             steps[:, unordered] = 0.0
             side = process.reach(guess, steps, _SIDE)
-        shares = np.array([len(hill) for hill in hills]) / len(winners)
-        return _Where(elites, shares, rivals, around, side)
+        return _Where(elites, shares, around, side)
 
     def _hills(self, points: FloatArray) -> list[FloatArray]:
         """Return points in groups that lie apart, along a parameter or where they differ most."""
