@@ -142,23 +142,22 @@ def standing(cells: Cells) -> tuple[int, int, list[str]]:
     for problem in problems:
         mine = cells[problem, PCTS]
         ahead = {}  # by how much others are
-        p_values = {}
         for method in PEERS:
             peer = cells.get((problem, method), {})
             if both := mine.keys() & peer.keys():
                 ours, theirs = ({seed: found[seed] for seed in both} for found in (mine, peer))
                 ahead[method] = median_regret(ours) - median_regret(theirs)
-                p_values[method] = _p_value(ours, theirs)
         winner = max(ahead, key=ahead.__getitem__, default=None)
         if winner is not None and ahead[winner] > 0:
             by = ahead[winner] / _noise_std(problem)
-            lost.append(f"{problem} ({winner}, {by:.2g}, p {p_values[winner]:.2f})")
+            p_value = _p_value(mine, cells[problem, winner])
+            lost.append(f"{problem} ({winner}, {by:.2g}, p {p_value:.2f})")
     return len(problems) - len(lost), len(problems), lost
 
 
 def _p_value(ours: Mapping[int, Result], theirs: Mapping[int, Result]) -> float:
     """Return how probable such differences are by chance if both are equally good."""
-    gaps = [ours[seed].regret - theirs[seed].regret for seed in ours]
+    gaps = [ours[seed].regret - theirs[seed].regret for seed in ours.keys() & theirs.keys()]
     gaps = [gap for gap in gaps if gap != 0]
     return float(wilcoxon(gaps, method="exact").pvalue) if gaps else 1.0
 
