@@ -115,7 +115,7 @@ AS_IN_PAPER = "PCTS, as in the paper"
 OURS: Mapping[str, Method] = {PCTS: _pcts, "PCTS, fidelity": partial(_pcts, has_fidelity=True)}
 # PCTS with one choice changed each, to see what it brings; but for the paper's algorithm.
 ABLATIONS: Mapping[str, Method] = {
-    AS_IN_PAPER: partial(_pcts, local_share=0.0, prior_std=None),
+    AS_IN_PAPER: partial(_pcts, local_share=0.0, prior_std=None, point="center"),
     "PCTS, no local asks": partial(_pcts, local_share=0.0),
     "PCTS, 30 % local asks": partial(_pcts, local_share=0.3),
     "PCTS, 70 % local asks": partial(_pcts, local_share=0.7),
@@ -123,6 +123,7 @@ ABLATIONS: Mapping[str, Method] = {
     "PCTS, prior + 1 std": partial(_pcts, prior_std=1.0),
     "PCTS, prior + 3 std": partial(_pcts, prior_std=3.0),
     "PCTS, three children": partial(_pcts, branching=3),
+    "PCTS, centres": partial(_pcts, point="center"),
     "PCTS, uniform points": partial(_pcts, point="uniform"),
     "PCTS, DUCB1": partial(_pcts, policy=DUCB1()),
     "PCTS, DUCB1-sigma": _pcts_sigma,

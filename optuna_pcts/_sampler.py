@@ -14,7 +14,6 @@ import warnings
 import zlib
 
 import numpy as np
-from numpy.typing import NDArray
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.pruners import BasePruner
@@ -51,7 +50,8 @@ from optuna_pcts._tree import Tree
 # A space that changes, or parts of it that somebody fixes, has a tree each; old ones are dropped.
 _MAX_SEARCHES = 4
 
-# The part of a cell's side around its centre that is as good as the centre.
+# The part of a cell's side that is its middle, and the one that is as good as its centre.
+_MIDDLE = 0.5
 _NEAR_CENTER = 0.1
 # So many centres are asked before the first feedback. They are a good start, but not a good grid.
 _MANY_BLIND = 16
@@ -84,9 +84,10 @@ class PCTSSampler(BaseSampler):
             How fast the objective may vary: :class:`UnknownSmoothness` (default), or a known
             :class:`Smoothness`.
         point:
-            Which point of the chosen cell to evaluate: ``"center"`` (default; a random one while
-            many trials run and none has ended, unless there is a ``split_order``) or
-            ``"uniform"``.
+            Which point of the chosen cell to evaluate: one drawn from the ``"middle"`` half of
+            each side (default), its ``"center"``, or any one (``"uniform"``). While many trials
+            run and none has ended, it is any one. With a ``split_order``, the middle is the
+            centre, so that trials share the values that are expensive to change.
         branching:
             How many children a split of a continuous parameter makes: 2 (default) or 3. With 3,
             the middle child keeps its parent's centre and so its feedback. Discrete parameters
@@ -144,7 +145,7 @@ class PCTSSampler(BaseSampler):
         *,
         policy: Policy | None = None,
         smoothness: SmoothnessModel | None = None,
-        point: str = "center",
+        point: str = "middle",
         branching: int = 2,
         fidelity: DepthFidelity | None = None,
         local_share: float = 0.5,
@@ -432,11 +433,15 @@ class PCTSSampler(BaseSampler):
         """
         if self._point == "uniform":
             return 1.0
-        # Before the first feedback there is no cell to tell about, and a grid of centres gets no
-        # nearer to the faces of the cube. But where a parameter is expensive to change, centres
-        # share its value.
-        if is_blind and not self._split_order:
-            return 1.0
+        if not self._split_order:  # centres share a value that is expensive to change
+            # Before the first feedback there is no cell to tell about, and a grid of centres gets
+            # no nearer to the faces of the cube.
+            if is_blind:
+                return 1.0
+            # A cell speaks for the sides that it has been split along. On the others all centres
+            # are the same, and trials would say nothing about the parameter.
+            if self._point == "middle":
+                return _MIDDLE
         # Somebody may be about to ask the same centre. Stay around it, but not on it.
         return 0.0 if knows_all else _NEAR_CENTER
 
@@ -453,8 +458,10 @@ class PCTSSampler(BaseSampler):
     def _check_arguments(self) -> None:
         check_has_method("policy", self._policy, "bound", "DUCBV()")
         check_has_method("smoothness", self._smoothness, "instances", "UnknownSmoothness()")
-        if self._point not in ("center", "uniform"):
-            raise ValueError(f"`point` must be 'center' or 'uniform', but got {self._point!r}.")
+        if self._point not in ("middle", "center", "uniform"):
+            raise ValueError(
+                f"`point` must be 'middle', 'center' or 'uniform', but got {self._point!r}."
+            )
         check_integer("branching", self._branching)
         if self._branching not in (2, 3):
             raise ValueError(f"`branching` must be 2 or 3, but got {self._branching!r}.")
@@ -542,6 +549,10 @@ class _Search:
         # Parameters that are split after others. Until then their centre is nothing special, and
         # a whole study might pass without another value of them.
         self._waits = np.array([bool(ordered) and name not in ordered for name in space.names])
+        # Values without an order have no middle.
+        self._has_middle = np.array(
+            [n == 0 or name in ordered for name, n in zip(space.names, space.categories)]
+        )
         self._tree = tree
         self._local = LocalSearch(tree, space.categories, space.slots)
         self.is_valid = True
@@ -622,7 +633,7 @@ class _Search:
             leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
             if fixed and not leaf.is_empty:
                 spread = 1.0  # its centre has been asked
-            params = space.from_unit(_point_in(leaf, spread, rng, self._waits)) | {
+            params = space.from_unit(self._point_in(leaf, spread, rng)) | {
                 name: value for name, value in fixed.items() if name in space.names
             }
             depth, point = leaf.depth, space.to_unit(params)
@@ -633,13 +644,10 @@ class _Search:
         fidelity = 1.0 if at_guess else tree.fidelity(depth)
         return params, Cell(depth, dict(zip(space.names, point)), fidelity)
 
-
-def _point_in(
-    leaf: Leaf, spread: float, rng: np.random.Generator, waits: NDArray[np.bool_]
-) -> list[float]:
-    """Return the centre of a cell, or a point around it; anywhere on a side that waits."""
-    lower, upper = np.array(leaf.lower), np.array(leaf.upper)
-    spreads = np.where(waits & (upper - lower >= 1), 1.0, spread)
-    shift = (rng.random(len(lower)) - 0.5) * spreads if spreads.any() else 0.0
-    point: list[float] = ((lower + upper) / 2 + shift * (upper - lower)).tolist()
-    return point
+    def _point_in(self, leaf: Leaf, spread: float, rng: np.random.Generator) -> list[float]:
+        """Return a point of the middle of a cell, as wide as given; anywhere if there is none."""
+        lower, upper = np.array(leaf.lower), np.array(leaf.upper)
+        is_middle = self._has_middle & ~(self._waits & (upper - lower >= 1))
+        shift = (rng.random(len(lower)) - 0.5) * np.where(is_middle, spread, 1.0)
+        point: list[float] = ((lower + upper) / 2 + shift * (upper - lower)).tolist()
+        return point
