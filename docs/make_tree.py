@@ -48,6 +48,7 @@ def make_study() -> tuple[optuna.Study, PCTSSampler]:
     """Ask nine trials; two are always in flight, and the last two still are."""
     sampler = PCTSSampler(
         local_share=0,  # the tree alone
+        point="center",  # round numbers
         smoothness=Smoothness(nu=1.0, rho=0.5),  # one instance: one bound for each cell
         search_space={"x": FloatDistribution(0, 1)},
         seed=0,

@@ -65,7 +65,7 @@ class PCTSSampler(BaseSampler):
     The search space is a cube, cut into smaller and smaller cells. Every trial counts in each
     cell that contains its point; a bandit turns the counts, means and variances into an upper
     bound for every cell; each ask follows the largest bound down to one small cell and evaluates
-    its centre. Nothing waits: the cell is split at once, and feedback is folded in whenever it
+    a point of its middle. Nothing waits: the cell is split at once, and feedback is folded in whenever it
     arrives, from whichever worker.
 
     The tree is a function of what is in Optuna's storage and nothing else. Any number of workers
@@ -85,13 +85,14 @@ class PCTSSampler(BaseSampler):
             :class:`Smoothness`.
         point:
             Which point of the chosen cell to evaluate: one drawn from the ``"middle"`` half of
-            each side (default), its ``"center"``, or any one (``"uniform"``). While many trials
-            run and none has ended, it is any one. With a ``split_order``, the middle is the
-            centre, so that trials share the values that are expensive to change.
+            each side (default), its ``"center"``, or any one (``"uniform"``). It is any one while
+            many trials run and none has ended; and values without an order have no middle. With a
+            ``split_order``, the middle is the centre, so that trials share the values that are
+            expensive to change.
         branching:
             How many children a split of a continuous parameter makes: 2 (default) or 3. With 3,
-            the middle child keeps its parent's centre and so its feedback. Discrete parameters
-            are always split in two.
+            the middle child keeps its parent's centre and so most of its feedback. Discrete
+            parameters are always split in two.
         fidelity:
             How far trials are evaluated, by their depth, if the study has a :class:`PCTSPruner`
             or the objective reads :func:`fidelity`: a :class:`DepthFidelity`. Otherwise all

@@ -97,7 +97,7 @@ def assert_same_tree(study: optuna.Study, first: PCTSSampler, second: PCTSSample
 
 
 @pytest.mark.parametrize("objective", [sphere, mixed])
-@pytest.mark.parametrize("point", ["center", "uniform"])
+@pytest.mark.parametrize("point", ["middle", "center", "uniform"])
 def test_the_same_seed_gives_the_same_sequence(objective: Objective, point: str) -> None:
     first = run(objective, 40, PCTSSampler(seed=7, point=point))
     second = run(objective, 40, PCTSSampler(seed=7, point=point))
@@ -296,7 +296,7 @@ def test_the_first_wave_is_spread_once_one_trial_runs(seed: int) -> None:
     assert_well_spread([study.ask(SQUARE).params for _ in range(9)])
 
 
-@pytest.mark.parametrize("point", ["center", "uniform"])
+@pytest.mark.parametrize("point", ["middle", "center", "uniform"])
 @pytest.mark.parametrize("branching", [2, 3])
 def test_two_workers_that_look_at_once_do_not_ask_the_same_point(
     point: str, branching: int
@@ -521,12 +521,32 @@ def test_startup_trials_are_left_to_the_independent_sampler() -> None:
 def test_a_given_space_starts_in_its_middle() -> None:
     space: dict[str, BaseDistribution] = {"x": UNIT, "y": FloatDistribution(1e-4, 1.0, log=True)}
     study = optuna.create_study(sampler=PCTSSampler(search_space=space))
+    first = study.ask(space).params
+    assert 0.25 <= first["x"] <= 0.75
+    assert 1e-3 <= first["y"] <= 1e-1
+    study = optuna.create_study(sampler=PCTSSampler(search_space=space, point="center"))
     assert study.ask(space).params == pytest.approx({"x": 0.5, "y": 1e-2})
+
+
+def test_early_trials_tell_about_every_parameter() -> None:
+    space: dict[str, BaseDistribution] = {f"x{i}": UNIT for i in range(20)}
+    space |= {f"c{i}": CategoricalDistribution(["a", "b", "c"]) for i in range(5)}
+
+    study = optuna.create_study(sampler=PCTSSampler(search_space=space, seed=0))
+    for _ in range(12):
+        trial = study.ask(space)
+        study.tell(trial, sum(trial.params[f"x{i}"] for i in range(20)))
+    values = {name: [t.params[name] for t in study.trials] for name in space}
+    # Few sides of a cell have been cut, and the others are as long as those of the cube.
+    for i in range(20):
+        assert len(set(values[f"x{i}"])) == 12
+        assert sum(0.25 <= x <= 0.75 for x in values[f"x{i}"]) > 5
+    assert all(len(set(values[f"c{i}"])) > 1 for i in range(5))
 
 
 def test_a_given_space_may_have_single_values() -> None:
     space: dict[str, BaseDistribution] = {"x": UNIT, "n": IntDistribution(3, 3)}
-    study = optuna.create_study(sampler=PCTSSampler(search_space=space))
+    study = optuna.create_study(sampler=PCTSSampler(search_space=space, point="center"))
     assert study.ask(space).params == {"x": 0.5, "n": 3}
 
 
@@ -597,7 +617,7 @@ def test_split_order_is_followed() -> None:
 
 def test_many_points_before_any_feedback_are_random_and_then_centres() -> None:
     options: dict[str, Any] = {"search_space": SQUARE, "local_share": 0.0, "seed": 0}
-    study = optuna.create_study(sampler=PCTSSampler(**options))
+    study = optuna.create_study(sampler=PCTSSampler(point="center", **options))
     trials = [study.ask(SQUARE) for _ in range(48)]
     first, later = (
         [value for trial in part for value in trial.params.values()]
@@ -626,7 +646,7 @@ def test_what_waits_for_its_turn_in_the_split_order_is_varied_meanwhile() -> Non
     assert len(set(values)) == 8
     assert max(values) - min(values) > 0.5
     assert study.trials[0].params["slow"] == 8.0  # the centre
-    without = PCTSSampler(**options)
+    without = PCTSSampler(point="center", **options)
     assert optuna.create_study(sampler=without).ask(space).params["fast"] == 0.5
 
 
@@ -815,7 +835,7 @@ EITHER = (TypeError, ValueError)
         ("policy", 3, TypeError),
         ("smoothness", 0.5, TypeError),
         ("smoothness", Smoothness, TypeError),
-        ("point", "middle", ValueError),
+        ("point", "corner", ValueError),
         ("point", None, EITHER),
         ("point", ["center"], EITHER),
         ("branching", 4, ValueError),
