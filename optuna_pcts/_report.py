@@ -739,7 +739,7 @@ class Report:
         recommendation:
             What to use.
         next_cells:
-            The cells that the tree asks for next.
+            The cells that the tree asks for next, if nothing is told and centres are asked.
         missing:
             For each thing that a study does not have, why.
     """

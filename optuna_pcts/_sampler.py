@@ -65,8 +65,8 @@ class PCTSSampler(BaseSampler):
     The search space is a cube, cut into smaller and smaller cells. Every trial counts in each
     cell that contains its point; a bandit turns the counts, means and variances into an upper
     bound for every cell; each ask follows the largest bound down to one small cell and evaluates
-    a point of its middle. Nothing waits: the cell is split at once, and feedback is folded in whenever it
-    arrives, from whichever worker.
+    a point of its middle. Nothing waits: the cell is split at once, and feedback is folded in
+    whenever it arrives, from whichever worker.
 
     The tree is a function of what is in Optuna's storage and nothing else. Any number of workers
     may share a study, come and go, and be killed; each one sees the same tree.

@@ -438,7 +438,7 @@ class Tree:
     # ------------------------------------------------------------------ ask
 
     def ask_ahead(self, n: int) -> list[Leaf]:
-        """Ask for the next cells, as if no feedback came in the meantime.
+        """Ask for the next cells, as if centres were asked and no feedback came in the meantime.
 
         They count as asked from then on, so this is for a tree that nobody searches with.
         """

@@ -519,7 +519,7 @@ def test_to_ignore_the_bias_misleads_and_the_learned_bias_does_not() -> None:
             near.append(np.mean(np.array(mirage) < 0.4))
             found.append(wrong_from_afar(**recommend(study).params))
         wrong[name], regret[name] = float(np.median(near)), float(np.mean(found))
-    assert wrong["ignored"] > 0.5  # of the trials are at the mirage
+    assert wrong["ignored"] > 0.3  # of the trials are at the mirage
     assert wrong["learned"] < 0.2
     assert regret["learned"] < 0.5 * regret["ignored"]
 

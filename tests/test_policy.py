@@ -509,9 +509,10 @@ def test_winners_tell_categories_apart() -> None:
 
 
 def test_the_papers_algorithm_is_a_setting() -> None:
-    """With no prior and no local ask, every point is the centre of a cell."""
+    """With no prior and no local ask, every point is the centre of a cell, if so desired."""
+    space = {"x": FloatDistribution(0, 1)}
     sampler = PCTSSampler(
-        local_share=0, prior_std=None, search_space={"x": FloatDistribution(0, 1)}, seed=0
+        local_share=0, prior_std=None, point="center", search_space=space, seed=0
     )
     study = optuna.create_study(sampler=sampler)
     study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.3) ** 2, n_trials=40)

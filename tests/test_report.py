@@ -124,7 +124,7 @@ def test_wrong_params_are_refused(study: optuna.Study, params: list[str]) -> Non
 
 
 def test_the_next_cells_are_those_that_are_asked_next() -> None:
-    sampler = PCTSSampler(seed=0, local_share=0)
+    sampler = PCTSSampler(seed=0, local_share=0, point="center")
     study = optuna.create_study(sampler=sampler)
 
     def objective(trial: optuna.Trial) -> float:
