@@ -171,7 +171,7 @@ _HEAD = """\
 
 Made by `python -m benchmarks.theory` from `benchmarks/results/theory.csv`; do not edit.
 
-{method} (`local_share=0, prior_std=None`), and the same sampler when it waits for
+{method} (`local_share=0, prior_std=None, point="center"`), and the same sampler when it waits for
 each value before it asks again ("wait and act"), on a cone 1 - |x - x*| with its top at a random
 place, noise of standard deviation {noise}, {seeds} seeds. The near-optimality dimension is
 d = {d}. The simple regret is, as in the paper, R_T / T: the mean over all points asked for. Beside
