@@ -53,7 +53,7 @@ _MAX_SEARCHES = 4
 # The part of a cell's side that is its middle, and the one that is as good as its centre.
 _MIDDLE = 0.5
 _NEAR_CENTER = 0.1
-# So many centres are asked before the first feedback. They are a good start, but not a good grid.
+# So many middles are asked before the first feedback. They are a good start, but not a good grid.
 _MANY_BLIND = 16
 
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
