@@ -509,17 +509,16 @@ def test_to_ignore_the_bias_misleads_and_the_learned_bias_does_not() -> None:
     for name, bias in (("ignored", LinearBias(scale=0.0)), ("learned", None)):
         near, found = [], []
         for seed in range(6):
-            study = optuna.create_study(
-                sampler=PCTSSampler(seed=seed, fidelity=DepthFidelity(bias=bias)),
-                pruner=PCTSPruner(STEPS),
-            )
+            # Points off the centre see through the mirage more often, whatever the bias.
+            sampler = PCTSSampler(seed=seed, point="center", fidelity=DepthFidelity(bias=bias))
+            study = optuna.create_study(sampler=sampler, pruner=PCTSPruner(STEPS))
             objective = train(wrong_from_afar, noise=0.02, seed=seed)
             study.optimize(objective, n_trials=999, callbacks=[CostBudget(budget=25 * STEPS)])
             mirage = [abs(t.params["x"] - 0.2) + abs(t.params["y"] - 0.7) for t in study.trials]
             near.append(np.mean(np.array(mirage) < 0.4))
             found.append(wrong_from_afar(**recommend(study).params))
         wrong[name], regret[name] = float(np.median(near)), float(np.mean(found))
-    assert wrong["ignored"] > 0.3  # of the trials are at the mirage
+    assert wrong["ignored"] > 0.5  # of the trials are at the mirage
     assert wrong["learned"] < 0.2
     assert regret["learned"] < 0.5 * regret["ignored"]
 

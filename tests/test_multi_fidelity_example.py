@@ -35,7 +35,7 @@ def example(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_both_arms_train_for_the_same_budget_and_print_what_they_found() -> None:
-    with example("--budget", "400", "--seeds", "1", "--checks", "1") as process:
+    with example("--budget", "800", "--seeds", "1", "--checks", "1") as process:
         out, progress = process.communicate(timeout=120)
     assert process.returncode == 0, out + progress
     for arm in ("with fidelity", "without fidelity"):
@@ -50,14 +50,14 @@ def test_both_arms_train_for_the_same_budget_and_print_what_they_found() -> None
         )
         assert found, out
         epochs, n_trials, n_pruned = map(int, found.groups()[:3])
-        assert 400 <= epochs < 450  # at most one trial too many
+        assert 800 <= epochs < 850  # at most one trial too many
         if arm == "with fidelity":
-            assert n_trials > 8
+            assert n_trials > 16
             assert 0 < n_pruned < n_trials
             # Epochs, or ranges of them, and how many trials ended there: "2: 7, 3-4: 1".
-            assert re.search(r"[\d-]+: \d+", found[4]), found[4]
+            assert len(re.findall(r"[\d-]+: \d+", found[4])) > 1, found[4]
         else:
-            assert (n_trials, n_pruned) == (8, 0)
+            assert (n_trials, n_pruned) == (16, 0)
         assert re.search(rf"^{arm} +{NUMBER} +{epochs} +{NUMBER} +{NUMBER} ", out, re.MULTILINE)
 
 
