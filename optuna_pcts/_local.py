@@ -67,6 +67,9 @@ _AT_SIDE = 1 / 3
 _SETTLED_PER_DIM = 10
 _SIDE = 3.0
 _N_SIDES = 32
+# Nor do trials that cost next to nothing tell more than those at the guess: then all points of the
+# distribution are drawn from as far away as costs this much on average.
+_LEAST_LOSS = 1.0
 # Points are on two hills if the gap between them is so many times as wide as they spread.
 _APART = 4.0
 # The best trials may all be on one hill, and another one be higher. From so many trials all over
@@ -92,6 +95,7 @@ class _Where(NamedTuple):
     hills: list[Elite]  # one if the data leave no doubt on which one it is
     shares: FloatArray  # how probable each of them is
     guess: Elite
+    width: float  # how many times as far away as it may be points are drawn
     side: float | None  # how many times as far away as the guess may be off its sides are
 
 
@@ -134,13 +138,13 @@ class LocalSearch:
             self._where = self._fit(points, rewards, bias) if enough else None
         if self._where is None:
             return None
-        hills, shares, guess, side = self._where
+        hills, shares, guess, width, side = self._where
         at_side = side is not None and rng.random() < _AT_SIDE
         at_guess = not at_side and rng.random() < 0.5
         if at_side or at_guess:
             elite, width = guess, _AT_GUESS if side is None or at_guess else side
         else:
-            elite, width = hills[rng.choice(len(hills), p=shares)], 1.0
+            elite = hills[rng.choice(len(hills), p=shares)]
         point, donor = elite.draw(rng, width)
         if not at_side:
             point = self._on_faces(point, elite, rng, off_corners or not at_guess)
@@ -179,7 +183,7 @@ class LocalSearch:
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
             elite = Elite(points[best[:size]], self._slots, weights)
-            return _Where([elite], np.ones(1), elite, None)
+            return _Where([elite], np.ones(1), elite, 1.0, None)
         # Of a function as smooth as can be, and of what is far away, few trials say more than is
         # true.
         settled = n >= _SETTLED_PER_DIM * n_dims
@@ -202,9 +206,9 @@ class LocalSearch:
         best_points = points[candidates[order]]
         elite = Elite(best_points, self._slots, weights)
         rng = np.random.default_rng(n)  # the same in all workers
-        width = _CLOUD[0] + (_CLOUD[1] - _CLOUD[0]) * process.noise
+        cloud = _CLOUD[0] + (_CLOUD[1] - _CLOUD[0]) * process.noise
         unordered = np.flatnonzero(self._categories)
-        places = elite.cloud(_N_PLACES, width, rng, unordered)
+        places = elite.cloud(_N_PLACES, cloud, rng, unordered)
         step = _FIRST_STEP * elite.std
         worlds = process.draw_worlds(_N_WORLDS, rng)
         winners, heights = process.winners(worlds, places, _N_LOOKS, step)
@@ -217,7 +221,7 @@ class LocalSearch:
         gaps = [(((hill - guess) / elite.std) ** 2).sum(axis=1).min() for hill in hills]
         around = elites[int(np.argmin(gaps))].moved_to(guess)
         shares = np.array([len(hill) for hill in hills]) / _N_WORLDS
-        side = None
+        width, side = 1.0, None
         if settled:
             starts = _far_apart(points[has_value], guess, _N_STARTS)
             tops = process.tops(starts, _N_LOOKS, _FIRST_STEP_AFAR * points.std(axis=0))
@@ -228,8 +232,9 @@ class LocalSearch:
             shares = np.append(shares, np.full(len(rivals), 1 / _N_WORLDS))
             steps = around.steps(_N_SIDES, rng)
             steps[:, unordered] = 0.0
+            width = max(1.0, process.reach(guess, steps, _LEAST_LOSS))
             side = process.reach(guess, steps, _SIDE)
-        return _Where(elites, shares, around, side)
+        return _Where(elites, shares, around, width, side)
 
     def _hills(self, points: FloatArray) -> list[FloatArray]:
         """Return points in groups that lie apart, along a parameter or where they differ most."""
