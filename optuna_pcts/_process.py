@@ -55,9 +55,9 @@ _LONGEST_STEP = 1.0
 # logarithm).
 _REACH = (1e-2, 1e3)
 _N_HALVINGS = 8
-# Where noise is nearly all there is, nothing is many of its standard deviations lower: a deviation
-# counts as no more than this part of the way from the median to the best value.
-_LOUD = 0.1
+# Where noise is most of what is seen, nothing is many of its standard deviations lower: one counts
+# as no more than this part of the function's own.
+_LOUD = 0.2
 
 
 def matern(distance: FloatArray) -> FloatArray:
@@ -167,7 +167,6 @@ class Process:
         rows = np.concatenate([candidates, data[~np.isin(data, candidates)]])
         points, values, bias = points[rows], values[rows], bias[rows]
         n, n_candidates = len(rows), len(candidates)
-        self._loudest = _LOUD * (scale[1] - scale[0])
         self._spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
         self._categories = np.array(categories[: points.shape[1]], dtype=int)
         self._places = self._embed(points)
@@ -287,8 +286,7 @@ class Process:
         """
         mean, relevance = self._expected()
         likeliest = self._likeliest()
-        noise_std = np.sqrt(likeliest.scale * likeliest.choice.noise)
-        unit = max(min(noise_std, self._loudest), 1e-300)
+        unit = np.sqrt(likeliest.scale) * min(np.sqrt(likeliest.choice.noise), _LOUD)
         heights: FloatArray = mean.values(self._embed(points) * relevance)[:, 0] / unit
         return heights
 
