@@ -67,8 +67,8 @@ _AT_SIDE = 1 / 3
 _SETTLED_PER_DIM = 10
 _SIDE = 3.0
 _N_SIDES = 32
-# Nor do trials that cost next to nothing tell more than those at the guess: then all points of the
-# distribution are drawn from as far away as costs this much on average.
+# Nor does a draw of the distribution tell anything if it costs nothing: the distribution is
+# stretched until a draw costs this much on average.
 _LEAST_LOSS = 1.0
 # Points are on two hills if the gap between them is so many times as wide as they spread.
 _APART = 4.0
