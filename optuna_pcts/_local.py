@@ -67,8 +67,9 @@ _AT_SIDE = 1 / 3
 _SETTLED_PER_DIM = 10
 _SIDE = 3.0
 _N_SIDES = 32
-# Nor does a draw of the distribution tell anything if it costs nothing: the distribution is
-# stretched until a draw costs this much on average.
+# With so many trials per parameter a draw of the distribution costs next to nothing, and tells as
+# little: it is stretched until a draw costs this much on average.
+_SURE_PER_DIM = 75
 _LEAST_LOSS = 1.0
 # Points are on two hills if the gap between them is so many times as wide as they spread.
 _APART = 4.0
@@ -232,8 +233,9 @@ class LocalSearch:
             shares = np.append(shares, np.full(len(rivals), 1 / _N_WORLDS))
             steps = around.steps(_N_SIDES, rng)
             steps[:, unordered] = 0.0
-            width = max(1.0, process.reach(guess, steps, _LEAST_LOSS))
             side = process.reach(guess, steps, _SIDE)
+            if n >= _SURE_PER_DIM * n_dims:
+                width = max(1.0, process.reach(guess, steps, _LEAST_LOSS))
         return _Where(elites, shares, around, width, side)
 
     def _hills(self, points: FloatArray) -> list[FloatArray]:

@@ -55,9 +55,6 @@ _LONGEST_STEP = 1.0
 # logarithm).
 _REACH = (1e-2, 1e3)
 _N_HALVINGS = 8
-# Where noise is most of what is seen, nothing is many of its standard deviations lower: one counts
-# as no more than this part of the function's own.
-_LOUD = 0.2
 
 
 def matern(distance: FloatArray) -> FloatArray:
@@ -286,7 +283,7 @@ class Process:
         """
         mean, relevance = self._expected()
         likeliest = self._likeliest()
-        unit = np.sqrt(likeliest.scale) * min(np.sqrt(likeliest.choice.noise), _LOUD)
+        unit = np.sqrt(likeliest.scale * likeliest.choice.noise)
         heights: FloatArray = mean.values(self._embed(points) * relevance)[:, 0] / unit
         return heights
 

@@ -231,7 +231,7 @@ def test_local_asks_are_around_the_best_and_not_around_the_luckiest() -> None:
                 (by_luck, lucky.draw(rng)[0]),
             ):
                 regrets.append(4 * float(((np.array(drawn) - 0.4) ** 2).sum()))
-    nearer = len(by_luck) // 3  # the others tell more further away
+    nearer = len(by_luck) // 3  # the others cost what tells something
     assert np.mean(sorted(by_neighbours)[:nearer]) < 0.5 * np.mean(sorted(by_luck)[:nearer])
 
 
@@ -281,21 +281,6 @@ def test_two_of_three_local_asks_cost_about_a_deviation_where_the_top_is_known(
         # A third at the guess, and the other two exponential with means of 1 and 3 deviations.
         assert losses[66] < 0.05
         assert 0.2 < losses[200] < 1
-
-
-def test_a_deviation_of_loud_noise_counts_as_less() -> None:
-    points = np.random.default_rng(0).random((200, 2))
-    truth = -4 * ((points - 0.5) ** 2).sum(axis=1)
-    costs = []
-    for noise in (0.1, 1.0):
-        for seed in range(6):
-            rng = np.random.default_rng(seed)
-            local, _ = local_search((truth + rng.normal(0, noise, 200)).tolist())
-            drawn = np.array([draw(local, rng) for _ in range(400)])
-            costs.append(np.median(4 * ((drawn - 0.5) ** 2).sum(axis=1)) / noise)
-    quiet, loud = np.median(costs[:6]), np.median(costs[6:])
-    assert 0.2 < quiet < 1
-    assert loud < 0.5 * quiet
 
 
 def test_local_asks_are_on_one_hill_or_the_other_and_not_in_between() -> None:
