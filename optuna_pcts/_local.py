@@ -96,7 +96,7 @@ class _Where(NamedTuple):
     hills: list[Elite]  # one if the data leave no doubt on which one it is
     shares: FloatArray  # how probable each of them is
     guess: Elite
-    width: float  # how many times as far away as it may be points are drawn
+    width: float  # how many times as wide as these hills points are drawn
     side: float | None  # how many times as far away as the guess may be off its sides are
 
 

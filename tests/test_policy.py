@@ -215,14 +215,18 @@ def test_local_asks_of_strange_values(values: list[float]) -> None:
         assert all(0 <= x <= 1 for x in drawn.point)
 
 
-def test_local_asks_are_around_the_best_and_not_around_the_luckiest() -> None:
-    points = np.random.default_rng(0).random((400, 2))
+# Of the others most are at the sides; with many trials the third at the guess alone is near.
+@pytest.mark.parametrize(("n_trials", "near"), [(140, 1 / 2), (400, 1 / 3)])
+def test_local_asks_are_around_the_best_and_not_around_the_luckiest(
+    n_trials: int, near: float
+) -> None:
+    points = np.random.default_rng(0).random((n_trials, 2))
     truth = -4 * ((points - 0.4) ** 2).sum(axis=1)
     by_neighbours: list[float] = []
     by_luck: list[float] = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        values = truth + rng.normal(0, 0.2, 400)
+        values = truth + rng.normal(0, 0.2, n_trials)
         local, _ = local_search(values.tolist())
         lucky = Elite(points[np.argsort(-values)[:20]], slots=np.zeros(2))
         for _ in range(200):
@@ -231,7 +235,7 @@ def test_local_asks_are_around_the_best_and_not_around_the_luckiest() -> None:
                 (by_luck, lucky.draw(rng)[0]),
             ):
                 regrets.append(4 * float(((np.array(drawn) - 0.4) ** 2).sum()))
-    nearer = len(by_luck) // 3  # the others cost what tells something
+    nearer = int(near * len(by_luck))
     assert np.mean(sorted(by_neighbours)[:nearer]) < 0.5 * np.mean(sorted(by_luck)[:nearer])
 
 
