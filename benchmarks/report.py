@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,6 +57,14 @@ _STANDING_HEAD = """\
 Behind who is better, by how much, in standard deviations of the noise, and how probable it is that
 the seeds differ so much if both are equally good (Wilcoxon's signed-rank test)."""
 
+_LEADS_HEAD = """\
+## By how much
+
+The regret of PCTS relative to that of others, over all these delays and numbers of workers: the
+geometric mean of the ratio, each time on the same instance with the same seed; below 1 PCTS is
+better. Behind it the standard error over the seeds that have run in all of them. A regret below a
+hundredth of the noise counts as that: two that are so small are equally good."""
+
 _WIDE_HEAD = """\
 ## The wider set
 
@@ -91,11 +99,11 @@ def median_regret(results: Mapping[int, Result]) -> float:
     return statistics.median(result.regret for result in results.values())
 
 
-def present(cells: Cells) -> tuple[list[str], list[str]]:
+def present(pairs: Collection[tuple[str, str]]) -> tuple[list[str], list[str]]:
     """Return the problems and the methods that there are results of, in their order."""
     return (
-        [name for name in PROBLEMS if any(name == problem for problem, _ in cells)],
-        [name for name in METHODS if any(name == method for _, method in cells)],
+        [name for name in PROBLEMS if any(name == problem for problem, _ in pairs)],
+        [name for name in METHODS if any(name == method for _, method in pairs)],
     )
 
 
@@ -172,9 +180,32 @@ def among_optunas(settings: Mapping[Setting, Cells]) -> list[str]:
         if n_problems:
             row = [*_columns(setting, cells), f"{better} of {n_problems}", ", ".join(lost)]
             lines.append(records.row(*row))
-    for setting, cells in settings.items():
-        lines += ["", f"## {_title(setting)}", *table(cells)]
     return lines
+
+
+def by_how_much(results: Mapping[Run, Result]) -> list[str]:
+    """Return how large the regret of PCTS is relative to that of each peer on each function.
+
+    Nothing if no peer has run where PCTS has.
+    """
+    problems, _ = present({(run.problem, run.method) for run in results})
+    rows = []
+    for evaluations in sorted({run.evaluations for run in results}):
+        part = {run: result for run, result in results.items() if run.evaluations == evaluations}
+        columns = [log_ratios(part, PEERS, [problem]) for problem in problems]
+        for name in PEERS:
+            # The logarithms are those of the inverse.
+            cells = [
+                "{:.2g} ± {:.1g}".format(*_ratio([-log for log in logs[name]]))
+                if name in logs
+                else ""
+                for logs in columns
+            ]
+            if any(cells):
+                rows.append(records.row(evaluations, name, *cells))
+    if not rows:
+        return []
+    return [_LEADS_HEAD, *records.table("evaluations", "relative to", *problems), *rows]
 
 
 def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
@@ -208,22 +239,34 @@ def _noise_std(problem: str) -> float:
     return PROBLEMS[problem](np.random.default_rng(0)).noise_std
 
 
-def log_ratios(results: Mapping[Run, Result], problems: Iterable[str]) -> dict[str, list[float]]:
-    """Return the mean over the problems of the logarithm of each ablation's ratio, by seed."""
+def log_ratios(
+    results: Mapping[Run, Result], methods: Collection[str], problems: Collection[str]
+) -> dict[str, list[float]]:
+    """Return the logarithms of the regrets of methods relative to PCTS, a mean for each seed.
+
+    That is, for each seed that has run in all settings.
+    """
     ratios: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run, result in results.items():
+        if run.method not in methods or run.problem not in problems:
+            continue
         default = results.get(replace(run, method=PCTS))
-        if run.method in ABLATIONS and run.problem in problems and default is not None:
+        if default is not None:
             least = 0.01 * _noise_std(run.problem)  # two that are as good as 0 are equal
             ratio = math.log(max(result.regret, least) / max(default.regret, least))
             ratios[run.method][run.seed].append(ratio)
-    return {name: [statistics.mean(r) for r in seeds.values()] for name, seeds in ratios.items()}
+    # A seed with fewer settings or problems than others would give those more weight.
+    complete = {name: max(map(len, seeds.values())) for name, seeds in ratios.items()}
+    return {
+        name: [statistics.mean(logs) for logs in seeds.values() if len(logs) == complete[name]]
+        for name, seeds in ratios.items()
+    }
 
 
 def on_ablations(results: Mapping[Run, Result]) -> list[str]:
     """Return how PCTS does with one choice changed; nothing if there are no such results."""
     parts = [
-        {name: _ratio(logs) for name, logs in log_ratios(results, problems).items()}
+        {name: _ratio(logs) for name, logs in log_ratios(results, ABLATIONS, problems).items()}
         for problems in (PROBLEMS, *PROBLEM_GROUPS.values())
     ]
     overall = parts[0]
@@ -275,10 +318,16 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
     wide = by_setting(
         {run: r for run, r in results.items() if is_wide[run] and run.method in _RIVALS}
     )
-    others = by_setting(
-        {run: r for run, r in results.items() if not is_wide[run] and run.method not in ABLATIONS}
-    )
-    lines = [_HEAD, *among_optunas(others)]
+    others = {
+        run: r for run, r in results.items() if not is_wide[run] and run.method not in ABLATIONS
+    }
+    settings = by_setting(others)
+    lines = [_HEAD, *among_optunas(settings)]
+    leads = by_how_much(others)
+    if leads:
+        lines += ["", *leads]
+    for setting, cells in settings.items():
+        lines += ["", f"## {_title(setting)}", *table(cells)]
     if wide:
         lines += ["", *on_the_wider_set(wide)]
     ablations = on_ablations(results)

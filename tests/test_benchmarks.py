@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 import json
+import math
 from pathlib import Path
 import re
 
@@ -20,6 +21,7 @@ from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
 from benchmarks.problems import SCHWEFEL
+from benchmarks.report import log_ratios
 from benchmarks.report import mean_ranks
 from benchmarks.report import report
 from benchmarks.run import read
@@ -233,7 +235,27 @@ def test_the_report_says_who_is_best_and_who_is_not() -> None:
     assert "| PCTS | 3 / 6 | **0.2** / 0.4 | 2.2 |" in page
     assert "| TPE | **2** / 4 | 0.4 / 0.8 | 2.2 |" in page
     assert "| GP (2 seeds) | **2** / 4 | **0.2** / 0.4 | 1.5 |" in page
+    by_how_much = page.split("## By how much")[1]
+    assert "| evaluations | relative to | Hartmann3 | Branin |" in by_how_much
+    assert "| 50 | TPE | 1.1 ± 0.7 | 0.67 ± 0.4 |" in by_how_much
+    assert "| 50 | GP | 1.5 ± inf | 1 ± 0 |" in by_how_much
     assert "The wider set" not in page
+
+
+def test_ratios_are_of_seeds_that_have_run_everywhere() -> None:
+    def runs(method: str, regret: float, *seeds_and_workers: tuple[int, int]) -> dict[Run, Result]:
+        return {
+            Run("Branin", method, workers, "none", "normal", 50, seed): Result(
+                regret * workers, 1.0, 50, 50, 0, 0, 0.0
+            )
+            for seed, workers in seeds_and_workers
+        }
+
+    everywhere = (0, 4), (0, 8), (1, 4), (1, 8)
+    found = runs(PCTS, 1.0, *everywhere) | runs("TPE", 3.0, *everywhere)
+    found |= runs("GP", 2.0, *everywhere[:3])  # with 8 workers on the first seed only
+    ratios = log_ratios(found, ["TPE", "GP", "QMC"], ["Branin"])
+    assert ratios == {"TPE": pytest.approx([math.log(3)] * 2), "GP": [pytest.approx(math.log(2))]}
 
 
 def test_who_is_equally_good_shares_a_rank() -> None:
@@ -273,6 +295,7 @@ def test_the_report_says_what_each_choice_brings() -> None:
     )
     tables, ablations = page.split("## What each choice brings")
     assert "no prior" not in tables
+    assert "By how much" not in tables  # nobody else has run
     rows = [line for line in ablations.splitlines() if line.startswith("| PCTS")]
     assert rows[0].startswith("| PCTS, c = 1 | 0.45 ± 0.05 |  | 0.31 ± 0.07 |")
     assert rows[1:] == ["| PCTS, no prior | 2.00 ± 0.00 |  | 2.00 ± 0.00 |"]
