@@ -377,7 +377,7 @@ def draw_delays(info: DelayInfo) -> Figure:
     ticks = {"type": "log", "dtick": "D2", "tickangle": 0}
     figure.update_xaxes(title_text=f"delay ({unit})", row=1, col=1, **ticks)
     figure.update_yaxes(title_text="share of trials that took longer", row=1, col=1, **ticks)
-    figure.update_xaxes(title_text="delay (other trials asked meanwhile)", row=1, col=2)
+    figure.update_xaxes(title_text="delay (trials asked meanwhile)", row=1, col=2)
     figure.update_yaxes(title_text="number of trials", row=1, col=2)
     return figure
 

@@ -252,7 +252,7 @@ def draw_delays(info: DelayInfo) -> Any:
     right.bar(middles, counts, width * 0.9, color=style.BLUE)
     right.axvline(info.mean_trials, color=style.ORANGE, label=f"mean {info.mean_trials:.3g}")
     right.axvline(info.log_t, color=style.GREEN, ls="--", label=f"log T = {info.log_t:.3g}")
-    right.set_xlabel("delay (other trials asked meanwhile)")
+    right.set_xlabel("delay (trials asked meanwhile)")
     right.set_ylabel("number of trials")
     right.legend()
     return both
