@@ -33,6 +33,7 @@ from benchmarks.baselines.rejects import SuccessiveRejects
 from benchmarks.baselines.trees import HOO
 from benchmarks.baselines.trees import make_poo
 from benchmarks.external import SMACSampler
+from benchmarks.informed import InformedSampler
 from benchmarks.problems import Problem
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCB1Sigma
@@ -110,6 +111,11 @@ def _external(make: Callable[..., BaseSampler], task: Task) -> Entry:
     return Entry(make(task.problem.space, seed=task.seed, n_evaluations=task.n_evaluations))
 
 
+def _informed(task: Task) -> Entry:
+    sampler = InformedSampler(task.problem, seed=task.seed, n_evaluations=task.n_evaluations)
+    return Entry(sampler)
+
+
 PCTS = "PCTS"
 AS_IN_PAPER = "PCTS, as in the paper"
 OURS: Mapping[str, Method] = {PCTS: _pcts, "PCTS, fidelity": partial(_pcts, has_fidelity=True)}
@@ -143,6 +149,8 @@ PEERS: Mapping[str, Method] = {
     "QMC": partial(_peer, QMCSampler),
     "Random": partial(_peer, RandomSampler),
 }
+# No search: asks that know what is sought.
+INFORMED = "knows the optimum"
 # Optimisers that are not part of Optuna, at their defaults.
 EXTERNAL: Mapping[str, Method] = {"SMAC3": partial(_external, SMACSampler)}
 # The systems that the paper compares with.
@@ -165,7 +173,14 @@ BASELINES: Mapping[str, Callable[..., Baseline]] = {
 PAPER: Mapping[str, Method] = {
     name: partial(_baseline, make, waits=name != "DBGD") for name, make in BASELINES.items()
 }
-METHODS: Mapping[str, Method] = {**OURS, **PEERS, **EXTERNAL, **PAPER, **ABLATIONS}
+METHODS: Mapping[str, Method] = {
+    **OURS,
+    **PEERS,
+    **EXTERNAL,
+    **PAPER,
+    **ABLATIONS,
+    INFORMED: _informed,
+}
 # Packages that some of them need and that are not in the extra `benchmarks`.
 _NEEDS = {"GP": "torch", "SMAC3": "smac"}
 

@@ -18,6 +18,7 @@ from scipy.stats import wilcoxon
 from benchmarks import records
 from benchmarks.methods import ABLATIONS
 from benchmarks.methods import EXTERNAL
+from benchmarks.methods import INFORMED
 from benchmarks.methods import METHODS
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
@@ -64,6 +65,14 @@ The regret of PCTS relative to that of others, over all these delays and numbers
 geometric mean of the ratio, each time on the same instance with the same seed; below 1 PCTS is
 better. Behind it the standard error over the seeds that have run in all of them. A regret below a
 hundredth of the noise counts as that: two that are so small are equally good."""
+
+_LEFT_HEAD = """\
+## How much is left
+
+The median regret, in standard deviations of the noise, of PCTS with all delays together, beside
+that of asks which know where the optimum is (`benchmarks/informed.py`): all over the box, and
+around it, near and far. Where the two are alike, the answer is about as good as the noise allows,
+and what is left between any two methods is chance."""
 
 _WIDE_HEAD = """\
 ## The wider set
@@ -208,6 +217,30 @@ def by_how_much(results: Mapping[Run, Result]) -> list[str]:
     return [_LEADS_HEAD, *records.table("evaluations", "relative to", *problems), *rows]
 
 
+def what_is_left(results: Mapping[Run, Result]) -> list[str]:
+    """Return how good PCTS is beside asks that know the optimum; nothing if there are none."""
+    problems, _ = present({(r.problem, r.method) for r in results if r.method == INFORMED})
+    if not problems:
+        return []
+    regrets: dict[tuple[int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in sorted(results, key=lambda run: (run.method == PCTS, run.workers)):
+        name = f"PCTS, {run.workers} workers" if run.method == PCTS else run.method
+        if run.method in (INFORMED, PCTS) and run.noise == "normal":
+            regrets[run.evaluations, name][run.problem].append(results[run].regret)
+    lines = [_LEFT_HEAD, *records.table("evaluations", "", *problems)]
+    known = {evaluations for evaluations, name in regrets if name == INFORMED}
+    for (evaluations, name), row in sorted(regrets.items(), key=lambda item: item[0][0]):
+        if evaluations in known:
+            cells = [
+                f"{statistics.median(row[problem]) / _noise_std(problem):.2g}"
+                if problem in row
+                else ""
+                for problem in problems
+            ]
+            lines.append(records.row(evaluations, name, *cells))
+    return lines
+
+
 def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
     """Return who does how well on all kinds of problems."""
     ranks = {setting: mean_ranks(cells) for setting, cells in settings.items()}
@@ -321,11 +354,11 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
     others = {
         run: r for run, r in results.items() if not is_wide[run] and run.method not in ABLATIONS
     }
-    settings = by_setting(others)
+    settings = by_setting({run: r for run, r in others.items() if run.method != INFORMED})
     lines = [_HEAD, *among_optunas(settings)]
-    leads = by_how_much(others)
-    if leads:
-        lines += ["", *leads]
+    for part in (by_how_much(others), what_is_left(others)):
+        if part:
+            lines += ["", *part]
     for setting, cells in settings.items():
         lines += ["", f"## {_title(setting)}", *table(cells)]
     if wide:

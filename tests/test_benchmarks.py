@@ -15,8 +15,11 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 import pytest
 
+from benchmarks.informed import InformedSampler
 from benchmarks.methods import ABLATIONS
+from benchmarks.methods import INFORMED
 from benchmarks.methods import PCTS
+from benchmarks.problems import BRANIN
 from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
@@ -24,6 +27,7 @@ from benchmarks.problems import SCHWEFEL
 from benchmarks.report import log_ratios
 from benchmarks.report import mean_ranks
 from benchmarks.report import report
+from benchmarks.run import PROBLEMS
 from benchmarks.run import read
 from benchmarks.run import Result
 from benchmarks.run import Run
@@ -240,6 +244,46 @@ def test_the_report_says_who_is_best_and_who_is_not() -> None:
     assert "| 50 | TPE | 1.1 ± 0.7 | 0.67 ± 0.4 |" in by_how_much
     assert "| 50 | GP | 1.5 ± inf | 1 ± 0 |" in by_how_much
     assert "The wider set" not in page
+
+
+def test_the_report_says_how_much_is_left() -> None:
+    def runs(method: str, workers: int, *regrets: float) -> dict[Run, Result]:
+        return {
+            Run("Branin", method, workers, "none", "normal", 50, seed): Result(
+                regret * BRANIN.noise_std, 1.0, 50, 50, 0, 0, 0.0
+            )
+            for seed, regret in enumerate(regrets)
+        }
+
+    found = runs(PCTS, 32, 9.0, 8.0, 7.0) | runs(PCTS, 4, 0.3, 0.4, 0.5) | runs("TPE", 4, 1.0)
+    assert "How much is left" not in report(found, [])
+    page = report(found | runs(INFORMED, 4, 0.1, 0.2, 0.3), [])
+    others, left = page.split("## How much is left")
+    left, tables = left.split("## 50 evaluations", 1)
+    assert [line for line in left.splitlines() if line.startswith("| 50")] == [
+        "| 50 | knows the optimum | 0.2 |",
+        "| 50 | PCTS, 4 workers | 0.4 |",
+        "| 50 | PCTS, 32 workers | 8 |",
+    ]
+    assert INFORMED not in others + tables  # it takes no part
+
+
+def test_asks_that_know_the_optimum_are_around_it() -> None:
+    problem = BRANIN.cropped(np.random.default_rng(0))
+    sampler = InformedSampler(problem, seed=0, n_evaluations=600)
+    points = [problem.point(sampler.propose(number)) for number in range(600)]
+    losses = np.array([problem.regret(point) for point in points]) / problem.noise_std
+    assert np.median(losses[:64]) > 30  # all over the box
+    assert (losses[64:] > 0).all()
+    spread = np.quantile(losses[64:], [0.05, 0.5, 0.95])
+    assert (spread > [0.001, 0.1, 5]).all()
+    assert (spread < [0.1, 5, 50]).all()
+
+
+def test_asks_that_know_the_optimum_need_floats() -> None:
+    counts = PROBLEMS["Counts6"](np.random.default_rng(0))
+    with pytest.raises(ValueError, match="not floats"):
+        InformedSampler(counts, seed=0, n_evaluations=50)
 
 
 def test_ratios_are_of_seeds_that_have_run_everywhere() -> None:

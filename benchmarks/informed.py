@@ -1,0 +1,82 @@
+"""Asks of somebody who knows where the optimum is: what is left to gain by better ones.
+
+There is nothing to find, so all evaluations tell what they can: some all over the box show what
+kind of function it is, the others are around the optimum, near and far. None is at the optimum: it
+would be named for no other reason than that it is there. By how much the answer is still off is
+the noise's doing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from optuna.distributions import FloatDistribution
+from scipy.stats import qmc
+
+from benchmarks.baselines.base import AskAndTell
+from benchmarks.problems import FloatArray
+from benchmarks.problems import Problem
+
+
+# So many evaluations all over the box, at most a third of all.
+_N_EVERYWHERE = 64
+# The others are as far from the optimum as costs these, along each axis alone, in standard
+# deviations of the noise.
+_LOSSES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_SHARES = np.geomspace(1e-5, 1, 101)  # of a side of the box
+
+
+class InformedSampler(AskAndTell):
+    """Evaluates a problem around its optimum.
+
+    Args:
+        problem:
+            A problem over a box of floats.
+        seed:
+            Seed of its random numbers.
+        n_evaluations:
+            How many evaluations there will be.
+
+    Raises:
+        ValueError:
+            If a parameter is something else than a float.
+    """
+
+    def __init__(self, problem: Problem, *, seed: int, n_evaluations: int) -> None:
+        super().__init__(problem.space)
+        if not all(isinstance(d, FloatDistribution) for d in problem.space.values()):
+            raise ValueError(f"{problem.name} has parameters that are not floats.")
+        self._problem, self._rng = problem, np.random.default_rng(seed)
+        self._best = np.array(problem.best_points[0])
+        self._reaches = [self._reach(loss * problem.noise_std) for loss in _LOSSES]
+        n_everywhere = min(_N_EVERYWHERE, n_evaluations // 3)
+        cube = qmc.Sobol(problem.n_dims, rng=self._rng).random(_N_EVERYWHERE)[:n_everywhere]
+        self._everywhere = problem.low + cube * (problem.high - problem.low)
+
+    def _reach(self, loss: float) -> FloatArray:
+        """Return how far along each axis the worse side loses so much, or the whole side."""
+        reach: FloatArray = self._problem.high - self._problem.low
+        for axis, side in enumerate(np.diag(reach)):
+            for share in _SHARES:
+                both = self._inside([share * side, -share * side])
+                if max(map(self._problem.regret, both)) > loss:
+                    reach[axis] *= share
+                    break
+        return reach
+
+    def _inside(self, steps: Any) -> FloatArray:
+        """Return where steps from the optimum lead, at most to a face of the box."""
+        inside: FloatArray = np.clip(self._best + steps, self._problem.low, self._problem.high)
+        return inside
+
+    def propose(self, number: int) -> dict[str, Any]:
+        if number < len(self._everywhere):
+            point = self._everywhere[number]
+        else:
+            reach = self._reaches[self._rng.integers(len(_LOSSES))]
+            point = self._inside(reach * self._rng.standard_normal(len(reach)))
+        return dict(zip(self._problem.space, point.tolist()))
+
+    def tell(self, number: int, reward: float) -> None:
+        """It knows all that it needs."""
