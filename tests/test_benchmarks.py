@@ -256,7 +256,8 @@ def test_the_report_says_how_much_is_left() -> None:
             for seed, regret in enumerate(regrets)
         }
 
-    found = runs(PCTS, 32, 9.0, 8.0, 7.0) | runs(PCTS, 4, 0.3, 0.4, 0.5) | runs("TPE", 4, 1.0)
+    found = runs(PCTS, 32, 9.0, 8.0, 7.0) | runs(PCTS, 4, 0.3, 0.4, 0.5)
+    found |= runs("TPE", 4, 0.1, 0.1, 0.2) | runs("TPE", 32, 7.0, 7.0, 6.0)
     assert "How much is left" not in report(found, [])
     page = report(found | runs(INFORMED, 4, 0.1, 0.2, 0.3), [])
     others, left = page.split("## How much is left")
@@ -266,6 +267,10 @@ def test_the_report_says_how_much_is_left() -> None:
         "| 50 | PCTS, 4 workers | 0.4 |",
         "| 50 | PCTS, 32 workers | 8 |",
     ]
+    assert (
+        "Of 2 settings, PCTS is not the best of Optuna's samplers on Branin in 2. In its" in left
+    )
+    assert "these asks would not be the best on Branin in 1." in left
     assert INFORMED not in others + tables  # it takes no part
 
 
