@@ -59,13 +59,13 @@ class InformedSampler(AskAndTell):
         reach: FloatArray = self._problem.high - self._problem.low
         for axis, side in enumerate(np.diag(reach)):
             for share in _SHARES:
-                both = self._inside([share * side, -share * side])
+                both = self._inside(share * np.array([side, -side]))
                 if max(map(self._problem.regret, both)) > loss:
                     reach[axis] *= share
                     break
         return reach
 
-    def _inside(self, steps: Any) -> FloatArray:
+    def _inside(self, steps: FloatArray) -> FloatArray:
         """Return where steps from the optimum lead, at most to a face of the box."""
         inside: FloatArray = np.clip(self._best + steps, self._problem.low, self._problem.high)
         return inside

@@ -234,51 +234,47 @@ def by_how_much(results: Mapping[Run, Result]) -> list[str]:
     return [_LEADS_HEAD, *records.table("evaluations", "relative to", *problems), *rows]
 
 
-def what_is_left(results: Mapping[Run, Result]) -> list[str]:
+def what_is_left(
+    settings: Mapping[Setting, Cells], informed: Mapping[Setting, Cells]
+) -> list[str]:
     """Return how good PCTS is beside asks that know the optimum; nothing if there are none."""
-    problems, _ = present({(r.problem, r.method) for r in results if r.method == INFORMED})
-    if not problems:
-        return []
-    regrets: dict[tuple[int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in sorted(results, key=lambda run: (run.method == PCTS, run.workers)):
-        name = f"PCTS, {run.workers} workers" if run.method == PCTS else run.method
-        if run.method in (INFORMED, PCTS) and run.noise == "normal":
-            regrets[run.evaluations, name][run.problem].append(results[run].regret)
-    lines = [_LEFT_HEAD, *records.table("evaluations", "", *problems)]
-    known = {evaluations for evaluations, name in regrets if name == INFORMED}
-    for (evaluations, name), row in sorted(regrets.items(), key=lambda item: item[0][0]):
-        if evaluations in known:
-            cells = [
-                f"{statistics.median(row[problem]) / _noise_std(problem):.2g}"
-                if problem in row
-                else ""
-                for problem in problems
-            ]
-            lines.append(records.row(evaluations, name, *cells))
-    return [*lines, "", _in_the_place_of_pcts(results)]
-
-
-def _in_the_place_of_pcts(results: Mapping[Run, Result]) -> str:
-    """Return on what PCTS is not the best, and asks that know the optimum would not be."""
-    settings, informed = (
-        by_setting({run: r for run, r in results.items() if (run.method == INFORMED) == knows})
-        for knows in (False, True)
-    )
     stand_ins = {
         evaluations: {(problem, PCTS): found for (problem, _), found in cells.items()}
         for (evaluations, *_), cells in informed.items()
     }
-    known = [(s, cells) for s, cells in settings.items() if s[0] in stand_ins]
-    ours = Counter(name for _, cells in known for name in standing(cells)[2])
-    theirs = Counter(name for s, cells in known for name in standing(cells | stand_ins[s[0]])[2])
+    known = {s: cells for s, cells in settings.items() if s[0] in stand_ins and s[2] == "normal"}
+    if not known:
+        return []
+    problems, _ = present({pair for cells in stand_ins.values() for pair in cells})
+    lines = [_LEFT_HEAD, *records.table("evaluations", "", *problems)]
+    for evaluations, stand_in in stand_ins.items():
+        rows: dict[str, list[Cells]] = {INFORMED: [stand_in]}
+        for (n, _, _, workers), cells in known.items():
+            if n == evaluations:
+                rows.setdefault(f"PCTS, {workers} workers", []).append(cells)
+        for name, parts in rows.items():
+            row = [_median_of_all(parts, problem) for problem in problems]
+            lines.append(records.row(evaluations, name, *row))
+    ours = Counter(name for cells in known.values() for name in standing(cells)[2])
+    theirs = Counter(
+        name for s, cells in known.items() for name in standing({**cells, **stand_ins[s[0]]})[2]
+    )
     lost, would_lose = (
         ", ".join(f"{name} in {n}" for name, n in counts.most_common()) or "any in none"
         for counts in (ours, theirs)
     )
-    return (
+    return [
+        *lines,
+        "",
         f"Of {len(known)} settings, PCTS is not the best of Optuna's samplers on {lost}. In its "
-        f"place these asks would not be the best on {would_lose}."
-    )
+        f"place these asks would not be the best on {would_lose}.",
+    ]
+
+
+def _median_of_all(parts: Sequence[Cells], problem: str) -> str:
+    """Return the median of what is in the place of PCTS, in standard deviations of the noise."""
+    found = [r.regret for cells in parts for r in cells.get((problem, PCTS), {}).values()]
+    return f"{statistics.median(found) / _noise_std(problem):.2g}" if found else ""
 
 
 def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
@@ -394,9 +390,12 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
     others = {
         run: r for run, r in results.items() if not is_wide[run] and run.method not in ABLATIONS
     }
-    settings = by_setting({run: r for run, r in others.items() if run.method != INFORMED})
+    settings, informed = (
+        by_setting({run: r for run, r in others.items() if (run.method == INFORMED) == knows})
+        for knows in (False, True)
+    )
     lines = [_HEAD, *among_optunas(settings)]
-    for part in (by_how_much(others), what_is_left(others)):
+    for part in (by_how_much(others), what_is_left(settings, informed)):
         if part:
             lines += ["", *part]
     for setting, cells in settings.items():
