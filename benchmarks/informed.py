@@ -3,7 +3,7 @@
 There is nothing to find, so all evaluations tell what they can: some all over the box show what
 kind of function it is, the others are around the optimum, near and far. None is at the optimum: it
 would be named for no other reason than that it is there. By how much the answer is still off is
-the noise's doing.
+mostly the noise's doing; but it is no bound, since who goes by what they are told may do better.
 """
 
 from __future__ import annotations

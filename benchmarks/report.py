@@ -74,8 +74,8 @@ _LEFT_HEAD = """\
 The median regret, in standard deviations of the noise, of PCTS with all delays together, beside
 that of asks which know where the optimum is (`benchmarks/informed.py`): all over the box, and
 around it, near and far, but never at its very place, such as the corner that it is of Borehole.
-Where the two are alike, the answer is about as good as the noise allows, and what is left between
-any two methods is chance."""
+Where the two are alike, what is left is mostly the noise's doing. It is no bound: these asks do
+not go by what they are told, and who does may be better."""
 
 _WIDE_HEAD = """\
 ## The wider set
