@@ -134,9 +134,11 @@ class LocalSearch:
         fitted_to = (reference, self._tree.learned_from())
         if fitted_to != self._fitted_to:
             self._fitted_to = fitted_to
+            self._where = None  # if this fails, it does so once for the same trials
             points, rewards, bias = self._tree.told(reference)
             enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
-            self._where = self._fit(points, rewards, bias) if enough else None
+            if enough:
+                self._where = self._fit(points, rewards, bias)
         if self._where is None:
             return None
         hills, shares, guess, width, side = self._where

@@ -33,6 +33,9 @@ _N_WAVES = 128
 _SMALL = 64**3
 # With less noise than this, as a share of the variance, nobody was lucky.
 _NOISY = 0.01
+# A trial that may be off by so many deviations of the values tells nothing. More would only make
+# the covariance singular.
+_LARGEST_BIAS = 1e3
 # Settings that count for less than this part of the best one are not tried on all trials.
 _LEAST_SHARE = 0.1
 # Trials whose matrices cost next to nothing.
@@ -211,7 +214,9 @@ class Process:
 
     def _take(self, values: FloatArray, bias: FloatArray) -> None:
         self._values = values
-        self._relative_bias = bias / max(float(values.std()), 1e-300)
+        # Where all values are equal, any bias is too large to say more than that.
+        std = max(float(values.std()), float(bias.max(initial=0.0)) / _LARGEST_BIAS, 1e-300)
+        self._relative_bias = bias / std
 
     def _relevance_of(self, choice: _Choice, rows: NDArray[np.intp]) -> FloatArray:
         """Return how much each column of the places matters, with one choice on some trials."""

@@ -107,7 +107,8 @@ def recommend(
     if not told:
         raise ValueError("`recommend` needs a trial that ended with a finite value.")
     sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-    found = _recommend(SearchSpace(history.space.distributions()), told, sign, top or 1)
+    with np.errstate(all="ignore"):  # values may be as large or as small as floats can be
+        found = _recommend(SearchSpace(history.space.distributions()), told, sign, top or 1)
     return found[0] if top is None else found
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 import os
@@ -35,6 +38,7 @@ from optuna_pcts._history import record
 from optuna_pcts._history import record_delay
 from optuna_pcts._history import recorded_cell
 from optuna_pcts._history import Status
+from optuna_pcts._local import Drawn
 from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import DUCBV
 from optuna_pcts._policy import Policy
@@ -175,6 +179,7 @@ class PCTSSampler(BaseSampler):
         self._seed = seed
         self._check_arguments()
         self._is_finishing = False
+        self._has_warned_of_failure = False
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
@@ -210,7 +215,8 @@ class PCTSSampler(BaseSampler):
             raise ValueError(
                 "There is no tree yet: no trial shows a parameter that all of them have in common."
             )
-        search = self._new_search(distributions, history)
+        with np.errstate(all="ignore"):
+            search = self._new_search(distributions, history)
         return search.space, search._tree
 
     # ------------------------------------------------------------------ Optuna's hooks
@@ -331,13 +337,17 @@ class PCTSSampler(BaseSampler):
         self._read_for: int | None = None
         self._full_step: int | None = None
 
-    def _exclusive(self) -> threading.RLock:
-        """Return the lock that the threads of this process share."""
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Hold the lock that the threads of this process share."""
         if self._pid != os.getpid():
             # Forked, perhaps while a thread of the parent held the lock and changed the tree.
             self._pid, self._lock = os.getpid(), threading.RLock()
             self._forget()
-        return self._lock
+        # Values may be as large or as small as floats can be. What comes of it is dealt with where
+        # it matters, also for somebody who has numpy raise errors.
+        with self._lock, np.errstate(all="ignore"):
+            yield
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -405,7 +415,9 @@ class PCTSSampler(BaseSampler):
         instances = self._smoothness.instances(len(space))
         bias = BiasModel(self._fidelity.bias)
         tree = Tree(space, self._policy, instances, self._prior_std, bias)
-        search = _Search(distributions, space, tree, checked_names(self._split_order))
+        search = _Search(
+            distributions, space, tree, checked_names(self._split_order), self._warn_of_failure
+        )
         for feedback in history.replay():
             if feedback.number != without:
                 search.fold(feedback)
@@ -504,6 +516,15 @@ class PCTSSampler(BaseSampler):
                 f"parameters seen are {sorted(history.space.names())}."
             )
 
+    def _warn_of_failure(self, error: Exception) -> None:
+        """Warn, once, that asks around the best trials cannot be had from these values."""
+        if not self._has_warned_of_failure:
+            self._has_warned_of_failure = True
+            _logger.warning(
+                f"No point could be drawn from where the best one may be ({error!r}). The tree "
+                "asks instead. This is a bug: please report it, with the values of the study."
+            )
+
     def _warn_of_independence(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str
     ) -> None:
@@ -544,6 +565,7 @@ class _Search:
         space: SearchSpace,
         tree: Tree,
         ordered: Sequence[str],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self.distributions = dict(distributions)
         self.space = space
@@ -556,6 +578,7 @@ class _Search:
         )
         self._tree = tree
         self._local = LocalSearch(tree, space.categories, space.slots)
+        self._on_failure = on_failure
         self.is_valid = True
 
     def fold(self, feedback: Feedback) -> None:
@@ -620,7 +643,7 @@ class _Search:
         is_taken, at_guess = True, False
         is_local = rng.random() < local_share and not fixed
         for off_corners in (not knows_all, True) if is_local else ():
-            drawn = self._local.draw(rng, off_corners)
+            drawn = self._draw(rng, off_corners)
             if drawn is None:
                 break
             params, at_guess = space.from_unit(drawn.point), drawn.at_guess
@@ -644,6 +667,14 @@ class _Search:
         # Where the answer may be, nothing is left half done.
         fidelity = 1.0 if at_guess else tree.fidelity(depth)
         return params, Cell(depth, dict(zip(space.names, point)), fidelity)
+
+    def _draw(self, rng: np.random.Generator, off_corners: bool) -> Drawn | None:
+        """Return a local ask if there is one: where its numerics fail, it is the tree's turn."""
+        try:
+            return self._local.draw(rng, off_corners)
+        except (ArithmeticError, ValueError) as error:  # also those of linear algebra
+            self._on_failure(error)
+            return None
 
     def _point_in(self, leaf: Leaf, spread: float, rng: np.random.Generator) -> list[float]:
         """Return a point of the middle of a cell, as wide as given; anywhere if there is none."""
