@@ -64,6 +64,8 @@ DELAY_KEY = "pcts:delay"  # seconds from its start to its feedback
 FIGURES_KEY = "optuna_pcts:figures"
 # Written by Optuna's own retry callback.
 _RETRY_KEY = "retry_history"
+# Written by Optuna with an enqueued trial, whose number says nothing about when it started.
+_ENQUEUED_KEY = "fixed_params"
 
 # With no `stale_after`, a trial is given up when it takes this many times longer than the longest
 # one that ended, but never sooner than in a minute.
@@ -85,6 +87,11 @@ _MAX_STEP = 2**53
 _N_AGREEING = 10
 # A parameter with more ranges than this has none.
 _MAX_RANGES = 16
+# A parameter that so many trials, and this share of all, have been without is not asked any more.
+_RECENT = 64
+_RECENT_SHARE = 0.25
+# From so many trials on, a parameter that only one of them has is that trial's own.
+_FEW_TRIALS = 16
 
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
@@ -162,6 +169,7 @@ class History:
         self._stale_after = stale_after
         self._longest, self._n_delays = 0.0, 0
         self._n_seen = 0
+        self._latest_start: list[float] = []  # of the trials up to each number
         self._open: dict[int, _Progress] = {}
         self._longest_run = _LongestRun()
         self.is_sized = False  # whether objectives go by the fidelity they are given
@@ -220,6 +228,10 @@ class History:
             # Numbers not seen yet below the newest: committed late by another worker.
             for number in range(self._n_seen, trial.number + 1):
                 self._open[number] = _Progress()
+                self._latest_start.append(self._latest_start[-1] if number else -math.inf)
+            if trial.datetime_start is not None and _ENQUEUED_KEY not in trial.system_attrs:
+                start = max(self._latest_start[-1], clock(trial.datetime_start))
+                self._latest_start[-1] = start
             self._n_seen = max(self._n_seen, trial.number + 1)
         self._check_heartbeats(now)
         trials = [trial for trial in map(find, self._open) if trial is not None]
@@ -359,9 +371,23 @@ class History:
                 curve = curve[:, np.isfinite(curve[1])]  # what diverged on the way has no line
                 curve[1] *= self._sign
                 curve = curve if curve.size else None
-        end = trial.datetime_complete
-        ended_at = 0.0 if end is None else clock(end)
+        ended_at = self._ended_at(trial)
         return Feedback(trial.number, status, trial.params, value, cell, fidelity, curve, ended_at)
+
+    def _ended_at(self, trial: FrozenTrial) -> float:
+        """Return when a trial ended, by the clock that is furthest ahead.
+
+        Numbers are given in the order of the starts. If one with a smaller number started later,
+        it did so by another clock, and this trial's is behind by at least the difference. Without
+        that, each trial of such a worker would seem to have ended before what was learned from.
+        """
+        if trial.datetime_complete is None:
+            return 0.0
+        ended_at = clock(trial.datetime_complete)
+        if trial.datetime_start is None:
+            return ended_at
+        behind = self._latest_start[trial.number] - clock(trial.datetime_start)
+        return ended_at + max(behind, 0.0)
 
     def _is_stale(self, trial: FrozenTrial, now: float | None) -> bool:
         if trial._trial_id in self._heartbeat_lost:
@@ -415,11 +441,11 @@ class _LongestRun:
 
 
 class ObservedSpace:
-    """The parameters that trials have in common, learned from finished and unfinished ones.
+    """The parameters that trials have, learned from finished and unfinished ones.
 
-    A parameter belongs to the space if every completed or pruned trial has it. Until there is
-    one, the trial with the most parameters so far stands for the space, whatever its state: with
-    slow evaluations many trials are asked before the first one ends.
+    Trials need not have all of them in common: one that returned early or failed lacks some, and
+    somebody else's may have others. A parameter belongs to the space if two trials have had it
+    (one, while there are few), and one of them not long ago.
 
     A parameter whose range changed between two runs has the range of the newest trial. One whose
     range goes back and forth (it depends on another parameter, say) has none, and is left out
@@ -427,23 +453,22 @@ class ObservedSpace:
     """
 
     def __init__(self) -> None:
-        self._common: set[str] | None = None
-        self._widest: frozenset[str] = frozenset()
         self._used: dict[str, list[_Use]] = {}
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether a trial has ended that shows all its parameters."""
-        return self._common is not None
+        self._newest = -1  # number of the newest trial with parameters
+        # Whether a trial has ended that shows all its parameters.
+        self.is_settled = False
 
     def names(self) -> set[str]:
         """Return every parameter that any trial had."""
         return set(self._used)
 
+    def knows(self, name: str) -> bool:
+        """Whether a parameter could have been in the space: several trials have had it."""
+        return sum(len(use.newest) for use in self._used.get(name, ())) > 1
+
     def observe(self, trial: FrozenTrial) -> None:
         """Learn from the parameters a trial has so far."""
-        if len(trial.distributions) > len(self._widest):
-            self._widest = frozenset(trial.distributions)
+        self._newest = max(self._newest, trial.number if trial.distributions else -1)
         for name, distribution in trial.distributions.items():
             uses = self._used.setdefault(name, [])
             for use in reversed(uses):
@@ -457,16 +482,17 @@ class ObservedSpace:
     def finish(self, trial: FrozenTrial) -> None:
         """Learn that a trial will get no more parameters."""
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.distributions:
-            if self._common is None:
-                self._common = set(trial.distributions)
-            self._common.intersection_update(trial.distributions)
+            self.is_settled = True
 
     def distributions(self) -> dict[str, BaseDistribution]:
         """Return the space, without parameters that have a single value."""
         space = {}
-        for name in sorted(self._widest if self._common is None else self._common):
-            uses = self._used[name]
+        oldest = self._newest - max(_RECENT, int(self._newest * _RECENT_SHARE))
+        for name, uses in sorted(self._used.items()):
             newest = max(uses, key=attrgetter("last"))
+            is_alone = len(uses) == 1 and len(newest.newest) == 1 and self._newest >= _FEW_TRIALS
+            if newest.last < oldest or is_alone:
+                continue
             others = max((use.last for use in uses if use is not newest), default=-1)
             # It came after all others, or at least the newest trials have no other.
             steady = others < newest.first or newest.n_after(others) >= _N_AGREEING

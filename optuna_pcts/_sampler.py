@@ -123,8 +123,8 @@ class PCTSSampler(BaseSampler):
         n_startup_trials:
             Number of first trials left to ``independent_sampler``. The tree needs none.
         independent_sampler:
-            Samples the parameters that are not common to all trials (conditional ones), and the
-            first trials. By default uniformly at random.
+            Samples what the tree does not: the first trials, parameters that no trial has had so
+            far, and those whose range goes back and forth. By default uniformly at random.
         warn_independent_sampling:
             Whether to warn when a parameter is sampled independently.
         stale_after:
@@ -213,7 +213,7 @@ class PCTSSampler(BaseSampler):
         distributions = {n: d for n, d in distributions.items() if not d.single()}
         if not distributions:
             raise ValueError(
-                "There is no tree yet: no trial shows a parameter that all of them have in common."
+                "There is no tree yet: no trial shows a parameter that could be searched."
             )
         with np.errstate(all="ignore"):
             search = self._new_search(distributions, history)
@@ -529,8 +529,9 @@ class PCTSSampler(BaseSampler):
         self, study: optuna.Study, trial: FrozenTrial, param_name: str
     ) -> None:
         with self._exclusive():
-            if self._search_space is None and not self._read(study, trial).space.is_settled:
-                return  # the first trials, before anything is known
+            space = self._read(study, trial).space
+            if self._search_space is None and not (space.is_settled and space.knows(param_name)):
+                return  # nobody could know of it
         sampler = self._independent_sampler
         _logger.warning(
             _INDEPENDENT_SAMPLING_WARNING_TEMPLATE.format(
@@ -540,7 +541,7 @@ class PCTSSampler(BaseSampler):
                     "uniform sampling" if sampler is None else type(sampler).__name__
                 ),
                 sampler_name=type(self).__name__,
-                fallback_reason="the parameter is not one that all trials have in common",
+                fallback_reason="its range is another one from trial to trial",
             )
         )
 

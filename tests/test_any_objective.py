@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 import numpy as np
 import optuna
+from optuna.study import StudyDirection
 import pytest
 
 from optuna_pcts import DepthFidelity
@@ -73,7 +74,7 @@ def ask_for_anything(
         return y
 
     study = optuna.create_study(
-        direction=direction,
+        direction=StudyDirection[direction.upper()],
         sampler=PCTSSampler(seed=seed),
         pruner=PCTSPruner(5) if mode == "pruned" else optuna.pruners.NopPruner(),
     )

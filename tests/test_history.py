@@ -104,6 +104,34 @@ def ended_at(study: optuna.Study) -> float:
     return end.timestamp()
 
 
+def test_a_clock_that_is_behind_is_put_right_by_the_order_of_the_starts(
+    study: optuna.Study,
+) -> None:
+    """Two workers, one trial after the other; the clock of the second is a minute behind."""
+    for number in range(6):
+        skew = 60.0 * (number % 2)
+        add(
+            study,
+            TrialState.COMPLETE,
+            value=1.0,
+            start=100 + 10 * number - skew,
+            end=105 + 10 * number - skew,
+        )
+    ends = [feedback.ended_at for feedback in read(study).values()]
+    assert ends == sorted(ends)
+    # As well as can be known: between the start of the one before it and its own.
+    assert [end - at(0).timestamp() for end in ends] == [105, 105, 125, 125, 145, 145]
+
+
+def test_an_enqueued_trial_puts_no_clock_right(study: optuna.Study) -> None:
+    """It got its number long before it started."""
+    enqueued = {"fixed_params": {"x": 0.5}}
+    add(study, TrialState.COMPLETE, value=1.0, start=500, end=510, system_attrs=enqueued)
+    add(study, TrialState.COMPLETE, value=1.0, start=20, end=30)
+    ends = [feedback.ended_at - at(0).timestamp() for feedback in read(study).values()]
+    assert ends == [510, 30]
+
+
 # ---------------------------------------------------------------------- states and values
 
 
@@ -468,14 +496,35 @@ def test_a_study_without_trials_has_no_space(memory_study: optuna.Study) -> None
     assert observed(memory_study) == {}
 
 
-def test_the_space_is_what_finished_trials_have_in_common(study: optuna.Study) -> None:
+def test_the_space_is_what_trials_have_whether_all_have_it_or_not(study: optuna.Study) -> None:
     add(study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
     add(study, TrialState.PRUNED, params={"z": 0.5, "x": 0.5})
     history = History(study)
     history.update(datetime.now())
-    assert history.space.distributions() == {"x": UNIT}
+    assert history.space.distributions() == dict.fromkeys("xyz", UNIT)
     assert history.space.names() == {"x", "y", "z"}
     assert history.space.is_settled
+
+
+@pytest.mark.parametrize("n_foreign", [1, 2])
+def test_what_only_one_of_many_trials_has_is_its_own(
+    memory_study: optuna.Study, n_foreign: int
+) -> None:
+    for number in range(50):
+        is_foreign = number in (30, 40)[:n_foreign]
+        add(memory_study, TrialState.COMPLETE, value=1.0, params={"z" if is_foreign else "x": 0.5})
+    assert set(observed(memory_study)) == ({"x"} if n_foreign == 1 else {"x", "z"})
+
+
+def test_a_parameter_that_no_recent_trial_has_is_given_up(memory_study: optuna.Study) -> None:
+    for _ in range(10):
+        add(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
+    for _ in range(60):
+        add(memory_study, TrialState.COMPLETE, value=1.0)
+    assert set(observed(memory_study)) == {"x", "y"}
+    for _ in range(10):
+        add(memory_study, TrialState.COMPLETE, value=1.0)
+    assert set(observed(memory_study)) == {"x"}
 
 
 def test_a_failed_trial_does_not_narrow_the_space(memory_study: optuna.Study) -> None:

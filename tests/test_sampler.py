@@ -33,6 +33,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 import pytest
 
+from benchmarks.simulation import VirtualStorage
 from optuna_pcts import DUCB1Sigma
 from optuna_pcts import DUCBV
 from optuna_pcts import PCTSSampler
@@ -192,6 +193,22 @@ def test_a_live_and_a_fresh_sampler_agree_after_trials_that_stopped_halfway(seed
         assert propose(live, study, trial_id) == expected
         for name, value in expected.items():
             study._storage.set_trial_param(trial_id, name, value, UNIT)
+
+
+def test_a_clock_that_is_behind_has_nothing_learned_anew() -> None:
+    """Its trials seem to have ended before those that something was learned from."""
+    storage = VirtualStorage()
+    study = optuna.create_study(sampler=PCTSSampler(seed=0), storage=storage)
+    for number in range(60):
+        storage.seconds = 1000.0 + number - 60 * (number % 2)
+        trial = study.ask()
+        sphere(trial)
+        storage.seconds += 0.5
+        study.tell(trial, float(number % 7))
+    propose(sampler := PCTSSampler(seed=0), study, new_trial(study))
+    assert tree_of(sampler)._n_revisions == 0
+    assert isinstance(study.sampler, PCTSSampler)
+    assert tree_of(study.sampler)._n_revisions == 0
 
 
 def test_a_live_and_a_fresh_sampler_agree_on_stale_trials() -> None:
@@ -465,20 +482,64 @@ def conditional(trial: optuna.Trial) -> float:
     return x + trial.suggest_float("only_b", 0, 1)
 
 
-def test_a_conditional_parameter_is_sampled_independently_with_a_warning(
+def test_a_conditional_parameter_is_searched_without_a_warning(
     optuna_log: pytest.LogCaptureFixture,
 ) -> None:
-    study = run(conditional, 30)
+    study = run(conditional, 100)
     assert {t.state for t in study.trials} == {TrialState.COMPLETE}
-    assert "only_a" in optuna_log.text
-    assert "only_b" in optuna_log.text
+    assert optuna_log.text == ""
+    last = [t.params.get("only_a", t.params.get("only_b", 1.0)) for t in study.trials[60:]]
+    assert np.median(last) < 0.05
+
+
+def ends_early(trial: optuna.Trial) -> float:
+    """A penalty after the first parameter, for a few of its values."""
+    x = trial.suggest_float("x", 0, 1)
+    if abs(x - 0.5) < 0.1:
+        return 1.0
+    return (x - 0.3) ** 2 + sum((trial.suggest_float(f"y{i}", 0, 1) - 0.6) ** 2 for i in range(3))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_trials_that_return_early_blind_nobody(seed: int) -> None:
+    study = run(ends_early, 150, PCTSSampler(seed=seed))
+    assert any(len(trial.params) == 1 for trial in study.trials)
+    assert study.best_value < 1e-3
+
+
+def test_a_foreign_parameter_blinds_nobody() -> None:
+    study = run(sphere, 30)
+    point = {"x": 0.9, "y": 0.9, "foreign": 0.5}
+    study.add_trial(
+        optuna.create_trial(params=point, distributions=dict.fromkeys(point, UNIT), value=1.0)
+    )
+    study.optimize(sphere, n_trials=50)
+    gaps = [trial.value or 0.0 for trial in study.trials[-20:]]
+    assert np.median(gaps) < 1e-2
+
+
+def test_a_parameter_that_comes_later_is_searched() -> None:
+    study = run(sphere, 40)
+    study.optimize(lambda t: sphere(t) + (t.suggest_float("z", 0, 1) - 0.2) ** 2, n_trials=60)
+    assert np.median([abs(t.params["z"] - 0.2) for t in study.trials[-20:]]) < 0.05
+
+
+def changing(trial: optuna.Trial) -> float:
+    x = trial.suggest_float("x", 0.5, 1)
+    return x + trial.suggest_float("depends", 0, x)
+
+
+def test_a_range_that_changes_is_sampled_independently_with_a_warning(
+    optuna_log: pytest.LogCaptureFixture,
+) -> None:
+    run(changing, 40)
+    assert "depends" in optuna_log.text
     assert "PCTSSampler" in optuna_log.text
-    assert "'x'" not in optuna_log.text  # common to all: never sampled independently
-    assert "'kind'" not in optuna_log.text
+    assert "`x`" not in optuna_log.text
 
 
 def test_the_warning_can_be_switched_off(optuna_log: pytest.LogCaptureFixture) -> None:
-    run(conditional, 30, PCTSSampler(seed=0, warn_independent_sampling=False))
+    run(changing, 40, PCTSSampler(seed=0, warn_independent_sampling=False))
     assert optuna_log.text == ""
 
 
