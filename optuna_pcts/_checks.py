@@ -64,3 +64,23 @@ def checked_names(split_order: Any) -> list[str]:
     if repeated:
         raise ValueError(f"`split_order` names {repeated} more than once.")
     return names
+
+
+def checked_reward(reward: Any) -> str | tuple[float, float]:
+    """Return a scale of the rewards, if it is one."""
+    if isinstance(reward, str):
+        if reward not in ("clipped", "range"):
+            raise ValueError(
+                f"`reward` must be 'clipped', 'range' or a pair of numbers, but got {reward!r}."
+            )
+        return reward
+    if not isinstance(reward, Sequence) or len(reward) != 2:
+        raise TypeError(
+            f"`reward` must be 'clipped', 'range' or a pair of numbers, but got {reward!r}."
+        )
+    low, high = reward
+    check_number("reward", low)
+    check_number("reward", high)
+    if not low / 2 < high / 2:  # halved, as the tree keeps it
+        raise ValueError(f"`reward` must name the lower value first, but got {reward!r}.")
+    return float(low), float(high)

@@ -182,6 +182,11 @@ class History:
     def belongs_to(self, study: optuna.Study) -> bool:
         return self.storage is study._storage and self.study_id == study._study_id
 
+    def oriented(self, bounds: tuple[float, float]) -> tuple[float, float]:
+        """Return bounds of the objective as bounds of values of which larger are better."""
+        low, high = sorted(self._sign * value for value in bounds)
+        return low, high
+
     @property
     def running(self) -> list[int]:
         """Numbers of the trials that are in flight."""

@@ -29,6 +29,7 @@ from optuna_pcts._checks import check_has_method
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
 from optuna_pcts._checks import checked_names
+from optuna_pcts._checks import checked_reward
 from optuna_pcts._fidelity import BiasModel
 from optuna_pcts._fidelity import DepthFidelity
 from optuna_pcts._history import Cell
@@ -78,7 +79,7 @@ class PCTSSampler(BaseSampler):
     Rewards: the policy's constants are made for rewards in [0, 1]. Values are turned so that
     larger is better, then scaled so that 0 is their median and 1 their best; whatever is worse
     than the median counts as 0, and so does a failed trial. The scale is taken anew whenever the
-    number of trials has grown by a quarter.
+    number of trials has grown by a quarter. ``reward`` has other scales.
 
     Args:
         policy:
@@ -108,6 +109,12 @@ class PCTSSampler(BaseSampler):
             A cell without feedback has the bound that an additive model of all feedback gives
             it, plus this many of the model's residual standard deviations. None is the paper's
             algorithm: the bound is infinite, and every child of a good cell is tried.
+        reward:
+            How values become rewards: ``"clipped"`` (default, above); ``"range"``, 0 is the
+            worst value so far and 1 the best (a worse one has 0 too, until the scale is taken
+            anew); or a pair of numbers in the unit of the objective, the lowest and the highest
+            value that it can have, if that is known, as the paper takes it to be: what lies
+            outside counts as the end next to it. A failed trial has reward 0 in any case.
         split_order:
             Names of parameters, or groups of names, to split before all others, in this order:
             ``["shared_buffers", ["work_mem", "jit"]]``. Useful where changing one parameter
@@ -155,6 +162,7 @@ class PCTSSampler(BaseSampler):
         fidelity: DepthFidelity | None = None,
         local_share: float = 0.5,
         prior_std: float | None = 2.0,
+        reward: str | tuple[float, float] = "clipped",
         split_order: Sequence[str | Sequence[str]] | None = None,
         search_space: Mapping[str, BaseDistribution] | None = None,
         n_startup_trials: int = 0,
@@ -170,6 +178,7 @@ class PCTSSampler(BaseSampler):
         self._fidelity = DepthFidelity() if fidelity is None else fidelity
         self._local_share = local_share
         self._prior_std = prior_std
+        self._reward = reward
         self._split_order = () if split_order is None else split_order
         self._search_space = search_space
         self._n_startup_trials = n_startup_trials
@@ -414,10 +423,12 @@ class PCTSSampler(BaseSampler):
         )
         instances = self._smoothness.instances(len(space))
         bias = BiasModel(self._fidelity.bias)
-        tree = Tree(space, self._policy, instances, self._prior_std, bias)
-        search = _Search(
-            distributions, space, tree, checked_names(self._split_order), self._warn_of_failure
-        )
+        reward = self._reward
+        if not isinstance(reward, str):
+            reward = history.oriented(reward)
+        tree = Tree(space, self._policy, instances, self._prior_std, bias, reward)
+        ordered = checked_names(self._split_order)
+        search = _Search(distributions, space, tree, ordered, self._warn_of_failure)
         for feedback in history.replay():
             if feedback.number != without:
                 search.fold(feedback)
@@ -483,6 +494,7 @@ class PCTSSampler(BaseSampler):
         check_number("local_share", self._local_share, low=0.0, high=1.0, open_low=False)
         if self._prior_std is not None:
             check_number("prior_std", self._prior_std, low=0.0, open_low=False)
+        self._reward = checked_reward(self._reward)
         check_integer("n_startup_trials", self._n_startup_trials)
         if self._seed is not None:
             check_integer("seed", self._seed)

@@ -257,6 +257,8 @@ class Tree:
             None: infinitely many, as in the paper.
         bias:
             What values at less than full fidelity are worth.
+        reward:
+            How values become rewards: "clipped", "range", or the values of rewards 0 and 1.
     """
 
     def __init__(
@@ -266,6 +268,7 @@ class Tree:
         instances: Sequence[tuple[float, float]],
         prior_std: float | None = None,
         bias: BiasModel | None = None,
+        reward: str | tuple[float, float] = "clipped",
     ) -> None:
         self._splitter = splitter
         self._policy = policy
@@ -309,6 +312,10 @@ class Tree:
         self._log_t = 0.0
         # The reward scale, halved: the range of floats is larger than a float can be.
         self._half_low, self._half_unit = 0.0, 0.5
+        # The same of the median and the best, whatever a reward is: that of the local asks.
+        self._half_local = 0.0, 0.5
+        self._reward_scale = reward
+        self._max_reward = _MAX_REWARD if isinstance(reward, str) else 1.0
         self._bias = BiasModel() if bias is None else bias
         self._is_partial = False  # whether some trials ended at less than full fidelity
         self._prior_std = prior_std
@@ -373,13 +380,18 @@ class Tree:
         """Return the points (a row each), rewards and biases of the trials of a reference.
 
         The rewards are those to be expected at full fidelity, which may be off by the bias. Here
-        what is worse than the median is less than 0; a failure is minus infinity.
+        the median is 0 and the best 1 in any case; what is worse is less than 0, and a failure
+        minus infinity.
         """
-        trials = self._trials
+        rows = self._located(reference)
+        low, unit = self._half_local
+        bias = self._bias.zeta(self._trials.fidelity[rows]) / 2 / unit
+        return self._trials.point[:, rows].T, _scaled(self._values(rows), low, unit), bias
+
+    def _located(self, reference: Reference) -> NDArray[np.intp]:
+        """Return the trials of a reference that are known with every coordinate."""
         rows = self._rows(reference)
-        rows = rows[~np.isnan(trials.point[:, rows]).any(axis=0)]
-        bias = self._bias.zeta(trials.fidelity[rows]) / 2 / self._half_unit
-        return trials.point[:, rows].T, self._scaled(self._values(rows)), bias
+        return rows[~np.isnan(self._trials.point[:, rows]).any(axis=0)]
 
     def fidelity(self, depth: int) -> float:
         """Return the fidelity z_h of a depth: the lowest whose bias is within the diameter."""
@@ -741,16 +753,12 @@ class Tree:
     def _rewards(self, values: FloatArray) -> FloatArray:
         """Scale values so that the paper's constants, made for [0, 1], mean something.
 
-        0 is the median of the values and all below it, failures among them; 1 is the best.
+        0 is a failure and all up to the low end of the scale: by default the median.
         """
-        return np.maximum(self._scaled(values), 0.0)
-
-    def _scaled(self, values: FloatArray) -> FloatArray:
-        """Return rewards that may be less than 0."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            rewards = (values / 2 - self._half_low) / self._half_unit
-        rewards = np.where(values == np.inf, 1.0, rewards)
-        return np.where(np.isnan(rewards), -np.inf, np.minimum(rewards, _MAX_REWARD))
+        rewards: FloatArray = np.clip(
+            _scaled(values, self._half_low, self._half_unit), 0.0, self._max_reward
+        )
+        return rewards
 
     def _reward(self, number: int) -> tuple[float, float]:
         """Return the reward of a trial and its bias, without the price of an array."""
@@ -762,7 +770,7 @@ class Tree:
             value += float(self._bias.shift(fidelity))
             bias = float(self._bias.zeta(fidelity)) / 2 / self._half_unit
         reward = (value / 2 - self._half_low) / self._half_unit
-        return min(max(reward, 0.0), _MAX_REWARD), bias
+        return min(max(reward, 0.0), self._max_reward), bias
 
     def _values(self, rows: NDArray[np.intp]) -> FloatArray:
         """Return the values that trials would have at full fidelity, as far as is known."""
@@ -793,18 +801,28 @@ class Tree:
             others = halves[halves < best]
             a_little = max(0.5, abs(best) / 1e3)
             low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little
-        self._half_low, self._half_unit = low, best - low
+        self._half_local = low, best - low
+        self._half_low, self._half_unit = low, unit = self._half_scale(halves)
         largest = sys.float_info.max
-        self._bias.scale(min(max(2 * low, -largest), largest), min(2 * self._half_unit, largest))
+        self._bias.scale(min(max(2 * low, -largest), largest), min(2 * unit, largest))
         if self._prior_std is not None:
-            points, rewards, _ = self.told(reference)
+            rows = self._located(reference)
+            points, rewards = self._trials.point[:, rows].T, self._rewards(self._values(rows))
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
             self._prior = (
-                AdditiveModel(points, np.maximum(rewards, 0.0), self._splitter.categories)
-                if enough
-                else None
+                AdditiveModel(points, rewards, self._splitter.categories) if enough else None
             )
         return True
+
+    def _half_scale(self, halves: FloatArray) -> tuple[float, float]:
+        """Return the value of reward 0 and the size of one reward, from values; all halved."""
+        if not isinstance(self._reward_scale, str):
+            low, high = self._reward_scale
+            return low / 2, high / 2 - low / 2
+        low, unit = self._half_local
+        if self._reward_scale == "range" and len(halves) and halves.min() < halves.max():
+            low, unit = float(halves.min()), float(halves.max() - halves.min())
+        return low, unit
 
     def refresh(self) -> None:
         """Bring every b_min up to date: along the changed paths, or all in one pass."""
@@ -939,6 +957,14 @@ class Tree:
             parent = nodes.parent[level]
             starts = np.flatnonzero(np.r_[True, parent[1:] != parent[:-1]])
             yield level, starts, parent[starts]
+
+
+def _scaled(values: FloatArray, half_low: float, half_unit: float) -> FloatArray:
+    """Return rewards that may be less than 0; a failure is minus infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rewards = (values / 2 - half_low) / half_unit
+    rewards = np.where(values == np.inf, 1.0, rewards)
+    return np.where(np.isnan(rewards), -np.inf, np.minimum(rewards, _MAX_REWARD))
 
 
 def _argmax(

@@ -12,6 +12,7 @@ import optuna
 from optuna.distributions import CategoricalDistribution
 from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
+from optuna.study import StudyDirection
 import pytest
 
 from optuna_pcts import DUCB1
@@ -542,6 +543,34 @@ def test_the_papers_algorithm_is_a_setting() -> None:
         position = trial.params["x"] * 2 ** (depth + 1)  # odd multiples of half a cell
         assert position == pytest.approx(round(position), abs=1e-6)
         assert round(position) % 2 == 1
+
+
+@pytest.mark.parametrize("direction", [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE])
+def test_bounds_of_the_objective_are_those_of_its_rewards(direction: StudyDirection) -> None:
+    """The paper's rewards are in [0, 1] from the start."""
+    study = optuna.create_study(
+        direction=direction, sampler=PCTSSampler(reward=(-10, 10), local_share=0, seed=0)
+    )
+    study.optimize(lambda trial: trial.suggest_float("x", -5, 5), n_trials=20)
+    sign = 1 if direction == StudyDirection.MAXIMIZE else -1
+    rewards = [(10 + sign * trial.values[0]) / 20 for trial in study.trials]
+    _, tree = PCTSSampler(reward=(-10, 10)).read_tree(
+        PCTSSampler().read_history(study, study.trials)
+    )
+    root = next(tree.cells())
+    assert root.mean == pytest.approx(np.mean(rewards))
+
+
+@pytest.mark.parametrize("reward", ["range", (0.0, 98.0)])
+def test_every_scale_of_rewards_finds_the_best(reward: str | tuple[float, float]) -> None:
+    regrets = []
+    for seed in range(5):
+        study = optuna.create_study(sampler=PCTSSampler(reward=reward, seed=seed))
+        study.optimize(
+            lambda trial: sum((trial.suggest_float(n, -5, 5) - 2) ** 2 for n in "xy"), n_trials=80
+        )
+        regrets.append(study.best_value)
+    assert np.median(regrets) < 1e-3  # without local asks it is 0.007 and 0.017
 
 
 def test_local_asks_try_other_categories() -> None:

@@ -907,6 +907,10 @@ EITHER = (TypeError, ValueError)
         ("branching", "3", EITHER),
         ("branching", None, EITHER),
         ("branching", [3], EITHER),
+        ("reward", "median", ValueError),
+        ("reward", 1.0, TypeError),
+        ("reward", (0.0, 1.0, 2.0), TypeError),
+        ("reward", (1.0, 0.0), ValueError),
         ("split_order", "x", TypeError),
         ("split_order", 3, TypeError),
         ("split_order", {"x"}, TypeError),
@@ -945,6 +949,8 @@ def test_a_wrong_argument_is_named_with_what_was_given(
 @pytest.mark.parametrize(
     ("argument", "value", "error", "part"),
     [
+        ("reward", (0.0, "1"), TypeError, "'1'"),
+        ("reward", (0.0, math.inf), ValueError, "inf"),
         ("split_order", ["x", 3], TypeError, "3"),
         ("split_order", ["x", ["y", None]], TypeError, "None"),
         ("split_order", ["x", ["y", "x"]], ValueError, "'x'"),

@@ -200,6 +200,41 @@ def test_the_best_is_not_as_bad_as_a_failure_where_most_values_are_the_best() ->
         assert tree._reward(len(values)) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("reward", "rewards"),
+    [
+        # The median of 2, 3, 5, 12 is 4.
+        ("clipped", [0.0, 0.0, 1 / 8, 1.0, 0.0, 0.0, 1.0]),
+        ("range", [0.0, 0.1, 0.3, 1.0, 0.0, 0.0, 1.0]),
+        ((1.0, 9.0), [1 / 8, 2 / 8, 4 / 8, 1.0, 0.0, 0.0, 1.0]),
+    ],
+)
+def test_values_become_rewards_as_is_asked_for(
+    reward: str | tuple[float, float], rewards: list[float]
+) -> None:
+    tree = Tree(SearchSpace(LINE), DUCBV(), [(1.0, 0.5)], reward=reward)
+    values = [2.0, 3.0, 5.0, 12.0, math.nan, -math.inf, math.inf]
+    for number, value in enumerate(values):
+        tree.place(number, [number / 10])
+        tree.tell(number, value)
+    tree.refresh()
+    assert [tree._reward(number)[0] for number in range(7)] == pytest.approx(rewards)
+    assert tree._nodes.total[0] == pytest.approx(sum(rewards))
+    # Local asks go by the median and the best, whatever the tree does.
+    told = tree.told(tree.learned_from())[1]
+    assert told[:4] == pytest.approx([-2 / 8, -1 / 8, 1 / 8, 1.0])
+
+
+@pytest.mark.parametrize("reward", ["range", (1.0, 2.0)])
+def test_equal_values_are_not_as_bad_as_a_failure(reward: str | tuple[float, float]) -> None:
+    tree = Tree(SearchSpace(LINE), DUCBV(), [(1.0, 0.5)], reward=reward)
+    for number, value in enumerate([2.0, 2.0, math.nan]):
+        tree.place(number, [number / 10])
+        tree.tell(number, value)
+    tree.refresh()
+    assert [tree._reward(number)[0] for number in range(3)] == [1.0, 1.0, 0.0]
+
+
 def test_a_single_value_has_no_diameter() -> None:
     space: dict[str, BaseDistribution] = {"kind": CategoricalDistribution(["a", "b"])}
     tree = make_tree(space, policy=DUCBV(c=0.0), instances=[(100.0, 0.9)])
