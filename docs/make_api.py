@@ -29,7 +29,14 @@ Made from the docstrings by `python docs/make_api.py`; do not edit.
 GROUPS = {
     "The search": ["PCTSSampler"],
     "Policies": ["DUCBV", "DUCB1Sigma", "DUCB1", "Policy", "NodeStatistics"],
-    "How smooth the objective is": ["UnknownSmoothness", "Smoothness", "SmoothnessModel"],
+    "How smooth the objective is": [
+        "UnknownSmoothness",
+        "POOSmoothness",
+        "Smoothness",
+        "SmoothnessModel",
+        "rank_instances",
+        "Instance",
+    ],
     "How far trials are evaluated": ["PCTSPruner", "fidelity", "DepthFidelity", "LinearBias"],
     "The answer": ["recommend", "Recommendation", "report", "Report"],
     "How late feedback is": ["delays", "Delay"],

@@ -14,6 +14,8 @@ from optuna_pcts._fidelity import DepthFidelity
 from optuna_pcts._fidelity import LinearBias
 from optuna_pcts._history import Delay
 from optuna_pcts._history import delays
+from optuna_pcts._instances import Instance
+from optuna_pcts._instances import rank_instances
 from optuna_pcts._policy import DUCB1
 from optuna_pcts._policy import DUCB1Sigma
 from optuna_pcts._policy import DUCBV
@@ -26,6 +28,7 @@ from optuna_pcts._recommend import Recommendation
 from optuna_pcts._report import Report
 from optuna_pcts._report import report
 from optuna_pcts._sampler import PCTSSampler
+from optuna_pcts._smoothness import POOSmoothness
 from optuna_pcts._smoothness import Smoothness
 from optuna_pcts._smoothness import SmoothnessModel
 from optuna_pcts._smoothness import UnknownSmoothness
@@ -45,11 +48,13 @@ __all__ = [
     "DepthFidelity",
     "ExponentialCost",
     "FittedCost",
+    "Instance",
     "LinearBias",
     "LinearGrowth",
     "NodeStatistics",
     "PCTSPruner",
     "PCTSSampler",
+    "POOSmoothness",
     "Policy",
     "PolynomialDecay",
     "Recommendation",
@@ -60,6 +65,7 @@ __all__ = [
     "delays",
     "fidelity",
     "fit_cost",
+    "rank_instances",
     "recommend",
     "report",
     "trial_cost",

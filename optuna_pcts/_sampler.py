@@ -86,8 +86,8 @@ class PCTSSampler(BaseSampler):
             The bandit: :class:`DUCBV` (default), :class:`DUCB1Sigma`, :class:`DUCB1`, or any
             object with a method like theirs (:class:`Policy`).
         smoothness:
-            How fast the objective may vary: :class:`UnknownSmoothness` (default), or a known
-            :class:`Smoothness`.
+            How fast the objective may vary: :class:`UnknownSmoothness` (default), POO's own
+            :class:`POOSmoothness`, or a known :class:`Smoothness`.
         point:
             Which point of the chosen cell to evaluate: one drawn from the ``"middle"`` half of
             each side (default), its ``"center"``, or any one (``"uniform"``). It is any one while
@@ -227,6 +227,10 @@ class PCTSSampler(BaseSampler):
         with np.errstate(all="ignore"):
             search = self._new_search(distributions, history)
         return search.space, search._tree
+
+    def instances(self, n_dims: int) -> list[tuple[float, float]]:
+        """Return (nu, rho) of each smoothness instance, in the order of their turns."""
+        return self._smoothness.instances(n_dims)
 
     # ------------------------------------------------------------------ Optuna's hooks
 
@@ -421,7 +425,7 @@ class PCTSSampler(BaseSampler):
         space = SearchSpace(
             distributions, branching=self._branching, split_order=self._split_order
         )
-        instances = self._smoothness.instances(len(space))
+        instances = self.instances(len(space))
         bias = BiasModel(self._fidelity.bias)
         reward = self._reward
         if not isinstance(reward, str):

@@ -393,6 +393,12 @@ class Tree:
         rows = self._rows(reference)
         return rows[~np.isnan(self._trials.point[:, rows]).any(axis=0)]
 
+    def rewards(self) -> dict[int, float]:
+        """Return the reward of each trial that has ended, by its number."""
+        self.refresh()
+        rows = np.flatnonzero(self._trials.ended[: self._trials.length])
+        return dict(zip(rows.tolist(), self._rewards(self._values(rows)).tolist()))
+
     def fidelity(self, depth: int) -> float:
         """Return the fidelity z_h of a depth: the lowest whose bias is within the diameter."""
         return self._bias.fidelity(float(self._diameter(depth)) * 2 * self._half_unit)

@@ -37,6 +37,7 @@ from benchmarks.simulation import VirtualStorage
 from optuna_pcts import DUCB1Sigma
 from optuna_pcts import DUCBV
 from optuna_pcts import PCTSSampler
+from optuna_pcts import POOSmoothness
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
 from optuna_pcts._history import CELL_KEY
@@ -985,6 +986,10 @@ def test_a_wrong_part_of_an_argument_is_named(
         (lambda v: Smoothness(nu=1.0, rho=v), "rho", 0, ValueError),
         (lambda v: Smoothness(nu=1.0, rho=v), "rho", "x", TypeError),
         (lambda v: UnknownSmoothness(nu=v), "nu", math.inf, ValueError),
+        (lambda v: POOSmoothness(n_trials=v), "n_trials", 0, ValueError),
+        (lambda v: POOSmoothness(n_trials=v), "n_trials", 1.5, TypeError),
+        (lambda v: POOSmoothness(n_trials=9, nu_max=v), "nu_max", -1.0, ValueError),
+        (lambda v: POOSmoothness(n_trials=9, rho_max=v), "rho_max", 1.0, ValueError),
         (lambda v: UnknownSmoothness(exponents=v), "exponents", 2.0, TypeError),
         (lambda v: UnknownSmoothness(exponents=v), "exponents", "12", TypeError),
         (lambda v: UnknownSmoothness(exponents=(1.0, v)), "exponents", -3.0, ValueError),

@@ -1,0 +1,76 @@
+"""How well each smoothness instance has done: POO's choice at the end (appendix C.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import math
+
+import numpy as np
+import optuna
+
+from optuna_pcts._sampler import settings_of
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One smoothness instance, and the trials that it asked for.
+
+    Attributes:
+        nu, rho:
+            Its smoothness: the diameter of a cell of depth h is ``nu rho^h``.
+        numbers:
+            Numbers of its trials that have ended, ascending.
+        reward:
+            The mean of their rewards; NaN if there are none.
+    """
+
+    nu: float
+    rho: float
+    numbers: tuple[int, ...]
+    reward: float
+
+
+def rank_instances(study: optuna.Study) -> list[Instance]:
+    """Return the smoothness instances of a study, that with the largest mean reward first.
+
+    POO names a trial of the first one, drawn at random::
+
+        best = rank_instances(study)[0]
+        answer = study.trials[random.choice(best.numbers)]
+
+    The paper takes the largest of the optimal values of all instances, which is
+    ``study.best_trial``. Neither asks how lucky the trial was: :func:`recommend` does, of all
+    trials alike, since all instances share their feedback.
+
+    Enqueued trials belong to none. Local asks count with the instance whose turn it was:
+    ``PCTSSampler(local_share=0)`` has none.
+
+    Args:
+        study:
+            A study whose sampler is the :class:`PCTSSampler` that ran it, or one with the same
+            ``smoothness`` and ``reward``.
+
+    Raises:
+        ValueError:
+            If the study has several objectives, or no trial that the sampler asked for has ended.
+    """
+    trials = study.get_trials(deepcopy=False)
+    sampler = settings_of(study)
+    history = sampler.read_history(study, trials)
+    space, tree = sampler.read_tree(history)
+    enqueued = {t.number for t in trials if "fixed_params" in t.system_attrs}
+    asked = {f.number for f in history.replay() if f.cell is not None} - enqueued
+    rewards = {number: reward for number, reward in tree.rewards().items() if number in asked}
+    if not rewards:
+        raise ValueError(
+            "`rank_instances` needs a trial that PCTSSampler asked for and that ended."
+        )
+    pairs = sampler.instances(len(space))
+    found = []
+    for i, (nu, rho) in enumerate(pairs):
+        numbers = tuple(number for number in sorted(rewards) if number % len(pairs) == i)
+        mean = float(np.mean([rewards[number] for number in numbers])) if numbers else math.nan
+        found.append(Instance(nu, rho, numbers, mean))
+    return sorted(
+        found, key=lambda one: -math.inf if not one.numbers else one.reward, reverse=True
+    )
