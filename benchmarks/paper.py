@@ -339,7 +339,8 @@ class Page:
         lines = ["", "## Successive rejects", ""]
         lines += [
             f"Median regret at full fidelity, delay {delay}. The paper (appendix D.5, a figure) "
-            f"says that of PCTS+DUCBV is at least {LESS_THAN_SR} times less on each function."
+            f"says that of PCTS+DUCBV is at least {LESS_THAN_SR} times less on each function. SR "
+            "rejects cells, as Locatelli and Carpentier's does (benchmarks/baselines/rejects.py)."
         ]
         lines += table("function", "SR", *(cell for m in shown for cell in (m, "times less")))
         for problem in MULTI_FIDELITY:
