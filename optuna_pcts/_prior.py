@@ -2,7 +2,7 @@
 
 In HOO a cell without feedback has an infinite bound, so every child of a good cell is paid for,
 however hopeless. Here cells share what they know: a constant plus a linear and a quadratic term
-per parameter (one-hot for categories) is fitted to all rewards by ridge regression. It is crude,
+per parameter (a term for each category) is fitted to all rewards by ridge regression. It is crude,
 and need not be more: it only ranks children that nobody has tried, and the first feedback of a
 cell replaces it.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optuna_pcts._policy import FloatArray
 
@@ -33,16 +34,16 @@ class AdditiveModel:
     """
 
     def __init__(self, points: FloatArray, rewards: FloatArray, categories: Sequence[int]) -> None:
-        self._categories = tuple(categories)
-        self._ordered = [dim for dim, n in enumerate(self._categories) if not n]
-        features = self._features(points)
+        self._categories = np.array(categories, dtype=int)
+        self._ordered = np.flatnonzero(self._categories == 0)
+        # The one with the most categories first.
+        unordered = np.argsort(-self._categories, kind="stable")
+        self._unordered = unordered[: len(categories) - len(self._ordered)]
         self._mean = float(rewards.mean())
-        gram = features.T @ features
-        gram[np.diag_indices_from(gram)] += _RIDGE
-        self._weights = np.linalg.solve(gram, features.T @ (rewards - self._mean))
+        self._weights, self._by_category = self._fit(points, rewards - self._mean)
         residuals = rewards - self.predict(points)
-        freedom = max(len(rewards) - len(self._weights), 1)
-        self.std = float(np.sqrt(np.sum(residuals**2) / freedom))
+        n_weights = len(self._weights) + sum(map(len, self._by_category))
+        self.std = float(np.sqrt(np.sum(residuals**2) / max(len(rewards) - n_weights, 1)))
 
     @staticmethod
     def n_trials_needed(n_dims: int) -> int:
@@ -52,13 +53,42 @@ class AdditiveModel:
     def predict(self, points: FloatArray) -> FloatArray:
         """Return the expected reward at each point."""
         predicted: FloatArray = self._mean + self._features(points) @ self._weights
+        for weights, codes in zip(self._by_category, self._codes(points)):
+            predicted += weights[codes]
         return predicted
+
+    def _fit(self, points: FloatArray, rest: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+        """Return the weights of the features, and of each category."""
+        codes, sizes = self._codes(points), self._categories[self._unordered]
+        one_hot = [c[:, None] == np.arange(n) for c, n in zip(codes[1:], sizes[1:])]
+        features = np.concatenate([self._features(points), *one_hot], axis=1)
+        gram, target = features.T @ features, features.T @ rest
+        gram[np.diag_indices_from(gram)] += _RIDGE
+        if not len(codes):
+            return np.linalg.solve(gram, target), []
+        # No trial has two of the first parameter's categories: in the equations they stand alone
+        # on the diagonal, and are solved for by hand, however many they are.
+        counts = np.bincount(codes[0], minlength=sizes[0]) + _RIDGE
+        sums = np.zeros((sizes[0], features.shape[1]))
+        np.add.at(sums, codes[0], features)
+        totals = np.bincount(codes[0], weights=rest, minlength=sizes[0])
+        means = sums / counts[:, None]
+        weights = np.linalg.solve(gram - sums.T @ means, target - means.T @ totals)
+        first = (totals - sums @ weights) / counts
+        n = 2 * len(self._ordered)
+        others = np.split(weights[n:], np.cumsum(sizes[1:])[:-1]) if len(sizes) > 1 else []
+        return weights[:n], [first, *others]
 
     def _features(self, points: FloatArray) -> FloatArray:
         z = 2 * points[:, self._ordered] - 1
-        one_hot = [
-            np.floor(points[:, dim, None] * n) == np.arange(n)
-            for dim, n in enumerate(self._categories)
-            if n
-        ]
-        return np.concatenate([z, z * z - 1 / 3, *one_hot], axis=1)  # both orthogonal to 1
+        return np.concatenate([z, z * z - 1 / 3], axis=1)  # both orthogonal to 1
+
+    def _codes(self, points: FloatArray) -> list[NDArray[np.intp]]:
+        """Return which category points have, of each unordered parameter."""
+        return [slots_at(points[:, dim], self._categories[dim]) for dim in self._unordered]
+
+
+def slots_at(x: FloatArray, n: int) -> NDArray[np.intp]:
+    """Return which of so many values, in slots of equal width, stands at each position."""
+    slots: NDArray[np.intp] = np.minimum((x * n).astype(int), n - 1)
+    return slots

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optuna_pcts._policy import FloatArray
+from optuna_pcts._prior import slots_at
 
 
 # The correlation of two values, from the distance of their points in length scales.
@@ -169,13 +172,13 @@ class Process:
         n, n_candidates = len(rows), len(candidates)
         self._spread = np.maximum(points[:n_candidates].std(axis=0), 1e-3)
         self._categories = np.array(categories[: points.shape[1]], dtype=int)
+        self._codes = _codes(points, self._categories)
         self._places = self._embed(points)
         n_ordered = int(np.count_nonzero(self._categories == 0))
-        ordered, corners = self._places[:, :n_ordered], self._places[:, n_ordered:]
-        gap, category_gap = _distance(ordered, ordered), _distance(corners, corners)
+        gap, category_gap = (np.sqrt(part) for part in _squares(self._places, self._places))
         near = (gap <= _SAME_PLACE * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
-        self._relevances: list[FloatArray] = [np.ones(self._places.shape[1])]
+        self._relevances: list[FloatArray] = [np.ones(len(self._categories))]
         distances = [np.hypot(gap, category_gap)]
         choices = [_Choice(0, k, length, s) for k in kernels for length in lengths for s in noises]
         used = np.flatnonzero(np.isin(rows, data))
@@ -220,9 +223,7 @@ class Process:
 
     def _relevance_of(self, choice: _Choice, rows: NDArray[np.intp]) -> FloatArray:
         """Return how much each column of the places matters, with one choice on some trials."""
-        n_ordered = int(np.count_nonzero(self._categories == 0))
-        widths = [1] * n_ordered + self._categories[self._categories > 0].tolist()
-        columns = np.split(self._places[rows] / choice.length, np.cumsum(widths)[:-1], axis=1)
+        columns = self._places[rows].columns(choice.length)
         axes = np.array([_distance(x, x) ** 2 for x in columns])
         values, bias = self._values[rows], self._relative_bias[rows]
         with_bias, noise = 1 + np.outer(bias, bias), choice.noise * np.eye(len(rows))
@@ -246,7 +247,8 @@ class Process:
         best = _uphill(
             look, same, np.full(len(axes), _FIRST_STEP), _N_STEPS, longest=_LONGEST_STEP
         )
-        return np.repeat(np.exp(best[0]), widths)
+        learned_relevance: FloatArray = np.exp(best[0])
+        return learned_relevance
 
     def _fit(
         self,
@@ -366,11 +368,11 @@ class Process:
         ordered = self._categories == 0
         n_ordered = int(np.count_nonzero(ordered))
         unit = relevance[:n_ordered] / self._spread[ordered]
-        corners = (self._embed(points) * relevance)[:, n_ordered:]
+        start = self._embed(points) * relevance
 
         def look(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            values, slopes = functions.at(np.concatenate([x * unit, corners], axis=1))
-            return values, slopes[:, :n_ordered] * unit
+            values, slopes = functions.at(replace(start, ordered=x * unit))
+            return values, slopes * unit
 
         best: FloatArray = points.copy()
         if n_ordered:
@@ -379,14 +381,82 @@ class Process:
             )
         return best
 
-    def _embed(self, points: FloatArray) -> FloatArray:
-        """Return where points lie for the kernel: in spreads, and a corner for each category."""
+    def _embed(self, points: FloatArray) -> _Places:
+        """Return where points lie for the kernel."""
         ordered = self._categories == 0
-        columns = [(points / self._spread)[:, ordered]]
-        for x, n_categories in zip(points[:, ~ordered].T, self._categories[~ordered]):
-            corner = np.floor(x * n_categories)[:, None] == np.arange(n_categories)
-            columns.append(corner * (_CATEGORY_DISTANCE / np.sqrt(2)))
-        return np.concatenate(columns, axis=1)
+        codes = [
+            codes[slots_at(points[:, axis], len(codes))]
+            for axis, codes in zip(np.flatnonzero(~ordered), self._codes)
+        ]
+        return _Places(
+            (points / self._spread)[:, ordered],
+            np.array(codes, dtype=int).reshape(len(codes), len(points)).T,
+            np.full(len(codes), _CATEGORY_DISTANCE),
+            max((int(codes.max()) + 1 for codes in self._codes), default=0),
+        )
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where points lie for the kernel, a row each: what has an order first, then what has none.
+
+    A category is a corner: all of a parameter are equally far from each other. It stands as a
+    number and not as a coordinate for each corner, of which there may be hundreds.
+    """
+
+    ordered: FloatArray  # coordinates, in spreads
+    codes: NDArray[np.intp]  # of the categories; no two parameters have a code in common
+    apart: FloatArray  # how far apart two categories of each parameter are
+    n_codes: int
+
+    def __len__(self) -> int:
+        return len(self.ordered)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> _Places:
+        return replace(self, ordered=self.ordered[rows], codes=self.codes[rows])
+
+    def __mul__(self, relevance: FloatArray) -> _Places:
+        """Return the places where each column matters more or less."""
+        n = self.ordered.shape[1]
+        return replace(
+            self, ordered=self.ordered * relevance[:n], apart=self.apart * relevance[n:]
+        )
+
+    def along(self, vectors: FloatArray) -> FloatArray:
+        """Return how far out the places are along vectors (columns).
+
+        They have a row for each ordered coordinate and for each corner.
+        """
+        n = self.ordered.shape[1]
+        far: FloatArray = _product(self.ordered, vectors[:n])
+        for codes, apart in zip(self.codes.T, self.apart):
+            far += apart / np.sqrt(2) * vectors[n + codes]
+        return far
+
+    def columns(self, length: float) -> list[_Places]:
+        """Return the places along each column alone, in units of a length."""
+        n_ordered, n_unordered = self.ordered.shape[1], len(self.apart)
+        cuts = [(slice(i, i + 1), slice(0, 0)) for i in range(n_ordered)]
+        cuts += [(slice(0, 0), slice(i, i + 1)) for i in range(n_unordered)]
+        ordered, apart = self.ordered / length, self.apart / length
+        return [_Places(ordered[:, i], self.codes[:, j], apart[j], self.n_codes) for i, j in cuts]
+
+
+def _codes(points: FloatArray, categories: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Return the codes of the categories of each parameter that has some.
+
+    All those that no point has share one: they are equally far from every point, and there may
+    be many more than points.
+    """
+    codes, n_codes = [], 0
+    for x, n in zip(points.T, categories):
+        if n:
+            seen = np.zeros(n, dtype=bool)
+            seen[slots_at(x, n)] = True
+            some = np.where(seen, np.cumsum(seen) - 1, np.count_nonzero(seen))
+            codes.append(n_codes + some)
+            n_codes += int(some.max()) + 1
+    return codes
 
 
 class _Choice(NamedTuple):
@@ -429,15 +499,14 @@ class _Setting:
         variance += (1 - cross @ self.sums) ** 2 / self.precision
         return self.level + cross @ self._weights, self.scale * np.maximum(variance, 0.0)
 
-    def mean(self, places: FloatArray) -> _Functions:
+    def mean(self, places: _Places) -> _Functions:
         """Return the estimate at any place, from the places of the trials."""
-        n_columns = places.shape[1]
-        nothing = np.zeros((n_columns, 0)), np.zeros(0), np.zeros((0, 1))
+        nothing = np.zeros((_n_rows(places), 0)), np.zeros(0), np.zeros((0, 1))
         return _Functions(self.choice, places, nothing, self._weights[:, None])
 
     def draw(
         self,
-        places: FloatArray,
+        places: _Places,
         values: FloatArray,
         relative_bias: FloatArray,
         count: int,
@@ -448,21 +517,19 @@ class _Setting:
         Each is a random function, corrected by what the data say about its error (Matheron's
         rule).
         """
-        n, n_columns = places.shape
-        waves = self._draw_waves(n_columns, count, rng)
+        waves = self._draw_waves(_n_rows(places), count, rng)
         seen = _sum_of(waves, places)
         if relative_bias.any():
-            seen += relative_bias[:, None] * _sum_of(
-                self._draw_waves(n_columns, count, rng), places
-            )
-        seen += np.sqrt(self.scale * self.choice.noise) * rng.standard_normal((n, count))
+            others = self._draw_waves(_n_rows(places), count, rng)
+            seen += relative_bias[:, None] * _sum_of(others, places)
+        seen += np.sqrt(self.scale * self.choice.noise) * rng.standard_normal(seen.shape)
         error = values[:, None] - seen
         weights = self.solve(error - self.sums @ error / self.precision)
         return _Functions(self.choice, places, waves, weights)
 
-    def _draw_waves(self, n_columns: int, count: int, rng: np.random.Generator) -> _Waves:
+    def _draw_waves(self, n_rows: int, count: int, rng: np.random.Generator) -> _Waves:
         """Draw functions as they are before any data."""
-        vectors = rng.standard_normal((n_columns, _N_WAVES)) / self.choice.length
+        vectors = rng.standard_normal((n_rows, _N_WAVES)) / self.choice.length
         # The spectrum of the Matern kernel is Student's t, that of the other is normal.
         if self.choice.kernel is matern:
             vectors /= np.sqrt(rng.chisquare(5, _N_WAVES) / 5)
@@ -472,13 +539,18 @@ class _Setting:
 
 
 # Functions that are sums of waves: vectors and phases, one column for each wave, and how high it
-# (row) is in each function (column).
+# (row) is in each function (column). For the rows of the vectors see :meth:`_Places.along`.
 _Waves = tuple[FloatArray, FloatArray, FloatArray]
 
 
-def _sum_of(waves: _Waves, places: FloatArray) -> FloatArray:
+def _n_rows(places: _Places) -> int:
+    """Return how many rows the vectors of waves have."""
+    return int(places.ordered.shape[1]) + places.n_codes
+
+
+def _sum_of(waves: _Waves, places: _Places) -> FloatArray:
     vectors, phases, amplitudes = waves
-    return _product(np.cos(_product(places, vectors) + phases), amplitudes)
+    return _product(np.cos(places.along(vectors) + phases), amplitudes)
 
 
 class _Functions:
@@ -496,28 +568,32 @@ class _Functions:
     """
 
     def __init__(
-        self, choice: _Choice, places: FloatArray, waves: _Waves, weights: FloatArray
+        self, choice: _Choice, places: _Places, waves: _Waves, weights: FloatArray
     ) -> None:
         self._choice, self._places = choice, places
         self._waves, self._weights = waves, weights
 
-    def values(self, places: FloatArray) -> FloatArray:
+    def values(self, places: _Places) -> FloatArray:
         """Return the value at each place (row) of each function (column)."""
         kernel = self._choice.kernel(_distance(places, self._places) / self._choice.length)
         values: FloatArray = _sum_of(self._waves, places) + _product(kernel, self._weights)
         return values
 
-    def at(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value and slope of each function at its own place, or of one at all places."""
+    def at(self, places: _Places) -> tuple[FloatArray, FloatArray]:
+        """Return value and slope of each function at its own place, or of one at all places.
+
+        The slope is that along the ordered columns.
+        """
         choice = self._choice
         vectors, phases, amplitudes = self._waves
-        angles = _product(places, vectors) + phases
+        angles = places.along(vectors) + phases
         gaps = _distance(places, self._places) / choice.length
         values: FloatArray = (np.cos(angles) * amplitudes.T).sum(axis=1)
         values += (choice.kernel(gaps) * self._weights.T).sum(axis=1)
-        slopes = -_product(np.sin(angles) * amplitudes.T, vectors.T)
+        here, there = places.ordered, self._places.ordered
+        slopes = -_product(np.sin(angles) * amplitudes.T, vectors[: here.shape[1]].T)
         pull = _SLOPES[choice.kernel](gaps) * self._weights.T / choice.length**2
-        slopes += places * pull.sum(axis=1, keepdims=True) - _product(pull, self._places)
+        slopes += here * pull.sum(axis=1, keepdims=True) - _product(pull, there)
         return values, slopes
 
 
@@ -597,11 +673,19 @@ def _uphill(
     return best
 
 
-def _distance(a: FloatArray, b: FloatArray) -> FloatArray:
-    squares = np.zeros((len(a), len(b)))
-    for x, y in zip(a.T, b.T):
-        squares += (x[:, None] - y[None, :]) ** 2
-    return np.sqrt(squares)
+def _squares(a: _Places, b: _Places) -> tuple[FloatArray, FloatArray]:
+    """Return squared distances, by what has an order and by what has none."""
+    ordered, unordered = np.zeros((2, len(a), len(b)))
+    for x, y in zip(a.ordered.T, b.ordered.T):
+        ordered += (x[:, None] - y[None, :]) ** 2
+    for x, y, apart in zip(a.codes.T, b.codes.T, a.apart):
+        unordered += (x[:, None] != y[None, :]) * apart**2
+    return ordered, unordered
+
+
+def _distance(a: _Places, b: _Places) -> FloatArray:
+    ordered, unordered = _squares(a, b)
+    return np.sqrt(ordered + unordered)
 
 
 def _shares(settings: Sequence[_Setting]) -> FloatArray:
