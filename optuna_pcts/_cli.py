@@ -10,6 +10,7 @@ from pathlib import Path
 import re
 import sys
 from typing import Any
+from typing import NoReturn
 
 import optuna
 from optuna.storages import BaseStorage
@@ -24,6 +25,7 @@ from optuna_pcts._report import params_text
 from optuna_pcts._report import plain_json
 from optuna_pcts._report import report_of
 from optuna_pcts._report import Snapshot
+from optuna_pcts._secrets import without_secrets
 
 
 _EPILOG = """\
@@ -51,6 +53,11 @@ class _UserError(Exception):
     """Something that the user can do something about."""
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(without_secrets(message))  # it quotes what was given
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
@@ -67,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):  # of `| head`, say
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
-        print(f"optuna-pcts: {error}", file=sys.stderr)
+        print(f"optuna-pcts: {without_secrets(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -75,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="optuna-pcts",
         description="See what a study of Optuna is doing, whichever sampler it has.",
         epilog=_EPILOG,
@@ -201,15 +208,14 @@ def _tell_if_long(source: Snapshot) -> None:
 
 def _open_study(storage: str, name: str | None) -> optuna.Study:
     opened = _open_storage(storage)
-    shown = _without_password(storage)
     names = sorted(optuna.get_all_study_names(opened))
     if not names:
-        raise _UserError(f"there is no study in {shown}.")
+        raise _UserError(f"there is no study in {storage}.")
     if name is None and len(names) == 1:
         name = names[0]
     if name not in names:
         problem = f"no study `{name}` in" if name is not None else "name the study: several in"
-        raise _UserError(f"{problem} {shown}. It has: {', '.join(names)}")
+        raise _UserError(f"{problem} {storage}. It has: {', '.join(names)}")
     return optuna.load_study(study_name=name, storage=opened)
 
 
@@ -246,7 +252,6 @@ def _open_database(url: str) -> BaseStorage:
     # Which driver stands behind the bare name depends on the version of SQLAlchemy.
     others = ("postgresql+psycopg2://", "postgresql+psycopg://")
     urls = [url, *(re.sub("^postgresql://", other, url) for other in others)]
-    shown = _without_password(url)
     for attempt in dict.fromkeys(urls):
         try:
             return RDBStorage(attempt, skip_table_creation=True)
@@ -254,11 +259,9 @@ def _open_database(url: str) -> BaseStorage:
             continue
         except Exception as error:  # SQLAlchemy's, which comes with Optuna
             reason = str(error.__cause__ or error).splitlines()[0]
-            raise _UserError(f"{shown} cannot be read as a storage of Optuna: {reason}") from error
+            # A driver that cannot make sense of a URL may repeat parts of it.
+            reason = without_secrets(reason, of=url)
+            raise _UserError(f"{url} cannot be read as a storage of Optuna: {reason}") from error
     raise _UserError(
-        f"{shown} needs a driver that is not installed, such as psycopg2-binary for PostgreSQL."
+        f"{url} needs a driver that is not installed, such as psycopg2-binary for PostgreSQL."
     )
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"(://[^/@:]*:)[^@]*@", r"\1***@", url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 import json
 from pathlib import Path
+import re
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 from optuna_pcts import recommend
 from optuna_pcts._cli import main
 from optuna_pcts._report import INFOS
+from optuna_pcts._secrets import without_secrets
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +182,48 @@ def test_what_is_not_there_is_named_and_not_created(
     assert "no tree yet" in error(
         "plot", database, "empty", "--figure", "tree", "--output", str(tmp_path / "x.png")
     )
-    text = error("report", "postgresql://me:secret@127.0.0.1:1/x")
-    assert "me:***@127.0.0.1" in text
-    assert "secret" not in text
+
+
+HIDDEN = [
+    ("postgresql://me:secret@127.0.0.1:1/x", "me:***@127.0.0.1:1/x"),
+    ("postgresql://me:se@cr:et/?# secret@127.0.0.1:1/x", "me:***@127.0.0.1:1/x"),
+    ("postgresql://me:s%40cret@127.0.0.1:1/x?sslmode=disable", "***@127.0.0.1:1/x?sslmode"),
+    ("postgresql://127.0.0.1:1/x?password=secret&user=me", "x?password=***&user=me"),
+    ("postgresql://127.0.0.1:1/x?user=me&sslpassword=s%65cret", "sslpassword=***"),
+    ("postgresql://127.0.0.1:1/x?user=me&pass%77ord=secret", "pass%77ord=***"),
+    ("postgresql://127.0.0.1:1/x?token=secret&gssencmode=disable", "token=***"),
+    ("mysql://me@127.0.0.1/x?passwd=secret&pwd=secret", "passwd=***&pwd=***"),
+    ("mssql+pyodbc:///?odbc_connect=UID%3Dme%3BPWD%3Dsecret", "odbc_connect=***"),
+    ("sqlite+pysqlcipher://:secret@/missing.db", ":***@/missing.db"),
+    ("sqlite://?password=secret", "sqlite://?password=***"),
+    ("host=127.0.0.1 user=me password=secret dbname=x", "password=*** dbname=x does not exist"),
+    ("host=127.0.0.1 password = 'my secret' dbname=x", "password = *** dbname=x does not"),
+    ("me:secret@127.0.0.1/x", "me:***@127.0.0.1/x does not exist"),
+]
+
+
+@pytest.mark.parametrize(("storage", "shown"), HIDDEN)
+def test_no_password_is_shown(
+    storage: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", storage]) == 1
+    first = capsys.readouterr().err
+    assert shown in first
+    with pytest.raises(SystemExit):  # an argument too many
+        main(["report", "study.db", "study", storage])
+    for text in (first, capsys.readouterr().err):
+        assert not re.search("secret|s@cret|s%40cret|s%65cret|cr:et|my s", text)
+
+
+def test_what_a_driver_repeats_of_a_password_is_not_shown() -> None:
+    def said(text: str, of: str) -> str:
+        return without_secrets(text, of)
+
+    assert said('no host "ss@here"', "postgresql://me:p@ss@here/x") == 'no host "***@here"'
+    assert said("no number: 'a/b'", "postgresql://h/x?password=a%2Fb") == "no number: '***'"
+    assert said("not c, it's", r"password='a\' c' host=h") == "not ***, it's"
+    for plain in ("sqlite:///study.db", "http://[::1]:5432/x?host=/tmp&port=1", "10:30, a = b"):
+        assert without_secrets(plain) == plain
 
 
 def test_a_file_of_something_else_is_left_alone(

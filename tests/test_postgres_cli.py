@@ -233,3 +233,19 @@ def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert "very-secret" not in out + err
     assert "who" not in err
     assert "Traceback" not in err
+
+
+def test_no_password_is_shown(tmp_path: Path) -> None:
+    odd = tmp_path / "odd"
+    out, err = run(
+        tmp_path, "--storage", "sqlite:///a.db?password=secret", "--workload", odd, code=1
+    )
+    assert out == "study: sqlite:///a.db?password=***\n"
+    broken = "postgresql://me:a@secret:secret@127.0.0.1/x"  # SQLAlchemy reads a port there
+    said = [out, err, *run(tmp_path, "--storage", broken, code=1)]
+    said += run(tmp_path, "--url", broken, "--i-own-this-server", code=1)
+    said += run(tmp_path, "--url", "me:secret@127.0.0.1", "--i-own-this-server", code=1)
+    said += run(tmp_path, "postgresql://me:secret@127.0.0.1/x", code=2)
+    assert "***@127.0.0.1" in said[-1]
+    assert "secret" not in "".join(said)
+    assert "Traceback" not in "".join(said)

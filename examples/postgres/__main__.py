@@ -14,11 +14,11 @@ import time
 import optuna
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
-from sqlalchemy import make_url
 from tqdm import tqdm
 
 from examples.postgres import cli
 from examples.postgres.evaluator import Evaluator
+from examples.postgres.failure import one_line
 from examples.postgres.paired import measure_pairs
 from examples.postgres.report import found_text
 from examples.postgres.report import write_report
@@ -30,6 +30,7 @@ from examples.postgres.tune import SAMPLERS
 from examples.postgres.tune import shared_order
 from examples.postgres.tune import spent
 from examples.postgres.tune import tune
+from optuna_pcts._secrets import without_secrets
 
 
 _N_PAIRS = 5
@@ -67,8 +68,11 @@ def main() -> None:
         "and report what the study has so far",
     )
     args = parser.parse_args()
-    storage = open_storage(args.storage)
-    print(f"study: {make_url(args.storage).render_as_string(hide_password=True)}")
+    try:
+        storage = open_storage(args.storage)
+    except (ImportError, ValueError) as error:
+        raise SystemExit(one_line(without_secrets(str(error), of=args.storage))) from error
+    print(f"study: {without_secrets(args.storage)}")
     with cli.open_evaluator(parser, args) as evaluator:
         study = optuna.create_study(
             storage=storage,

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import optuna
 from optuna.exceptions import StorageInternalError
 import psycopg2
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.exc import SQLAlchemyError
 from tqdm import tqdm
 
@@ -26,10 +28,16 @@ from examples.postgres.paired import full_run
 from examples.postgres.server import EmbeddedServer
 from examples.postgres.workload import find_workload
 from examples.postgres.workload import Workload
+from optuna_pcts._secrets import without_secrets
 
 
 # A configuration is given up when it takes so many times as long as the default.
 _PATIENCE = 5.0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(without_secrets(message))  # it quotes what was given
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -41,9 +49,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 def new_parser(module: str, description: str | None) -> argparse.ArgumentParser:
     """Return a parser with the options that all commands have."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {module}", description=description, formatter_class=_Help
-    )
+    parser = _Parser(prog=f"python -m {module}", description=description, formatter_class=_Help)
     parser.add_argument(
         "--in-flight", type=positive_int, default=8, metavar="N", help="trials asked at a time"
     )
@@ -130,7 +136,9 @@ def open_evaluator(
                 print("seconds to change: " + ", ".join(_costs(evaluator)))
                 yield evaluator
     except (ConfigError, ServerLostError, ValueError, OSError, psycopg2.Error) as error:
-        raise SystemExit(one_line(error)) from error
+        raise SystemExit(one_line(without_secrets(str(error), of=args.url or ""))) from error
+    except ArgumentError as error:
+        raise SystemExit(f"Not the URL of a server: {without_secrets(args.url)}") from error
 
 
 def _server(
