@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from datetime import datetime
 import enum
 from functools import partial
+from functools import reduce
 import math
 from operator import attrgetter
 import time
@@ -42,6 +43,8 @@ from typing import TypeGuard
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.distributions import FloatDistribution
+from optuna.distributions import IntDistribution
 from optuna.storages import BaseStorage
 from optuna.storages import InMemoryStorage
 from optuna.storages._cached_storage import _CachedStorage
@@ -504,6 +507,28 @@ class ObservedSpace:
             if steady and len(uses) <= _MAX_RANGES and not newest.distribution.single():
                 space[name] = newest.distribution
         return space
+
+    def all_distributions(self) -> dict[str, BaseDistribution]:
+        """Return every parameter that trials had, each wide enough to hold all its values.
+
+        Of one that was of several kinds, the newest counts.
+        """
+        space = {}
+        for name, uses in sorted(self._used.items()):
+            found = [use.distribution for use in sorted(uses, key=attrgetter("last"))]
+            space[name] = reduce(_widened, found)
+        return {name: d for name, d in space.items() if not d.single()}
+
+
+def _widened(old: BaseDistribution, new: BaseDistribution) -> BaseDistribution:
+    """Return a distribution that holds the values of both if they are of a kind, else the new."""
+    for kind in (IntDistribution, FloatDistribution):
+        if isinstance(old, kind) and isinstance(new, kind) and old.log == new.log:
+            low, high = min(old.low, new.low), max(old.high, new.high)
+            if isinstance(new, IntDistribution):
+                return IntDistribution(int(low), int(high), log=new.log)
+            return FloatDistribution(low, high, log=new.log)
+    return new
 
 
 @dataclass

@@ -139,8 +139,8 @@ class Process:
     Attributes:
         mean, std:
             The estimate of each candidate, and its standard deviation.
-        noise:
-            The share of the values' variance that is noise.
+        noise, noise_variance:
+            The share of the values' variance that is noise, and this variance.
         is_near:
             Whether a candidate (row) and a trial (column, the candidates first) are in the same
             place.
@@ -209,11 +209,24 @@ class Process:
         self._settings = settings
         self._shares = _shares(settings)
         self.noise = _noise(settings)
+        self.noise_variance = float(
+            self._shares @ [setting.scale * setting.choice.noise for setting in settings]
+        )
         crosses = [distance[:n_candidates, used] for distance in distances]
         means, variances = zip(*(s.estimate(crosses[s.choice.relevance]) for s in settings))
         self.mean: FloatArray = self._shares @ np.array(means)
         spreads = (np.array(means) - self.mean) ** 2
         self.std: FloatArray = np.sqrt(self._shares @ (np.array(variances) + spreads))
+
+    @property
+    def fit(self) -> float:
+        """Share of the values' variance that is explained by the other trials alone."""
+        n = len(self._values)
+        if n < 3:
+            return 0.0
+        off = self._shares @ np.array([setting.left_out() for setting in self._settings])
+        rest = (self._values - self._values.mean()) * n / (n - 1)
+        return 1.0 - float(off @ off) / max(float(rest @ rest), 1e-300)
 
     def _take(self, values: FloatArray, bias: FloatArray) -> None:
         self._values = values
@@ -486,6 +499,12 @@ class _Setting:
     def solve(self, columns: FloatArray) -> FloatArray:
         """Return the inverse of the covariance times some columns."""
         return _product(self._whitening.T, _product(self._whitening, columns))
+
+    def left_out(self) -> FloatArray:
+        """Return by how much each value is off the estimate that all others give."""
+        precision = (self._whitening**2).sum(axis=0) - self.sums**2 / self.precision
+        off: FloatArray = self._weights / np.maximum(precision, 1e-300)
+        return off
 
     def slopes(self) -> FloatArray:
         """Return by how much the likelihood grows with each entry of the covariance."""

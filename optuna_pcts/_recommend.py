@@ -6,7 +6,9 @@ Each good trial is estimated from its neighbourhood (``_process.py``), at full f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+import sys
 from typing import Any
 from typing import overload
 
@@ -16,10 +18,11 @@ import optuna
 from optuna.study import StudyDirection
 
 from optuna_pcts._checks import check_integer
-from optuna_pcts._fidelity import BiasModel
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import Status
+from optuna_pcts._outliers import believable
+from optuna_pcts._outliers import places_of
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
@@ -39,8 +42,23 @@ _ENOUGH_PER_DIM = 10
 # Settings of the process to choose from.
 _LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
 _NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
+# The process explains this share of the variance of trials that it was not told of, or it does not
+# fit: then what it takes for noise may as well be what the objective is like.
+_FITS = 0.4
+# If it explains so much, hardly anything is noise, and the best trial is hardly lucky.
+_NO_NOISE = 0.9
+# In between, this share of what it does not explain is taken to be real. Nobody can tell a rugged
+# function from noise where no point was evaluated twice; these are what loses least on both.
+_REAL = 0.3
+# So many repeated evaluations count as much as this guess does.
+_N_GUESSED = 1.0
+# Logarithms are taken of how far values are below the best, relative to what this share of them
+# is; and only if so much more of their variance is explained then.
+_TOP = 0.1
+_CLEARLY_BETTER = 0.05
 # Half width of a 95 % interval, in standard deviations.
 _Z = 1.96
+_LARGEST_HALF = sys.float_info.max / 2
 
 
 @dataclass(frozen=True)
@@ -108,73 +126,158 @@ def recommend(
         raise ValueError("`recommend` needs a trial that ended with a finite value.")
     sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
     with np.errstate(all="ignore"):  # values may be as large or as small as floats can be
-        found = _recommend(SearchSpace(history.space.distributions()), told, sign, top or 1)
+        found = _recommend(SearchSpace(history.space.all_distributions()), told, sign, top or 1)
     return found[0] if top is None else found
 
 
 def _recommend(
     space: SearchSpace, trials: list[Feedback], sign: float, top: int
 ) -> list[Recommendation]:
-    fidelity = np.array([t.fidelity for t in trials])
-    values, bias = _at_full_fidelity(trials, fidelity)
+    # Never one that only looks good from halfway: what was evaluated furthest, as a rule in full.
+    furthest = max(t.fidelity for t in trials)
+    trials = [t for t in trials if t.fidelity == furthest]
+    scale = _Scale(np.array([t.value for t in trials]))
+    values = scale.of(np.array([t.value for t in trials]))
     located = [space.to_unit(t.params) or [np.nan] * len(space) for t in trials]
     points = np.array(located).reshape(len(trials), len(space))
-    # Never one that only looks good from halfway: what was evaluated furthest, as a rule in full.
-    best = np.argsort(-values, kind="stable")
-    best = best[fidelity[best] == fidelity.max()]
-    candidates = best[~np.isnan(points[best]).any(axis=1)][:_N_CANDIDATES]
-    if not len(candidates):  # no trial lies in the space that the newest ones have
-        candidates, points = best[:_N_CANDIDATES], np.zeros((len(trials), 0))
-    scale = float(np.median(values)), float(values.max())
+    places = places_of(points, space.tolerance)
+    believed, is_outlier = believable(values, places)
+    candidates = np.lexsort((is_outlier, -believed))[:_N_CANDIDATES]
+    points, categories = _with_what_is_missing(points, space.categories)
 
-    def estimate(usable: NDArray[np.bool_]) -> Process:
-        data = points, values, scale, bias, usable, space.categories
+    def estimate(of: FloatArray) -> Process:
         return Process(
-            *data,
+            points,
+            of,
+            (float(np.median(of)), float(of.max())),
+            np.zeros(len(of)),
+            np.ones(len(of), dtype=bool),
+            categories,
             candidates=candidates,
             n_data=_N_DATA,
             kernels=(matern, gaussian),
             lengths=_LENGTHS,
             noises=_NOISES,
             n_probes=_N_PROBES,
-            has_relevance=len(values) >= _ENOUGH_PER_DIM * len(space),
+            has_relevance=len(of) >= _ENOUGH_PER_DIM * len(space),
         )
 
-    # All trials help to choose. What is said of the choice relies on the furthest evaluated alone.
-    process = estimate(np.ones(len(values), dtype=bool))
-    order = np.argsort(-process.mean, kind="stable")
-    if (fidelity < fidelity.max()).any():
-        process = estimate(fidelity == fidelity.max())
-    mean, std, near = process.mean, process.std, process.is_near
+    # Values may span decades, or their noise grow with them: then their logarithm fits better.
+    warp = _Warp(believed)
+    process, warped = estimate(believed), estimate(warp.of(believed))
+    fits = process.fit, warped.fit
+    is_warped = fits[1] > fits[0] + _CLEARLY_BETTER
+    if is_warped:
+        process, believed, values = warped, warp.of(believed), warp.of(values)
+    own = believed[candidates]
+    real = _real_share(process.noise_variance, max(fits), values, places)
+    mean = process.mean + real * (own - process.mean)
+    # If it is noise, the truth is where the process says, or as far off as what is real in it; if
+    # all of it is real, it is the trial's own value.
+    std = np.sqrt(process.std**2 + real * process.noise_variance)
+    low = np.minimum(process.mean - _Z * std, own)
+    high = np.maximum(process.mean + _Z * std, own)
+    near = process.is_near
     chosen: list[int] = []
-    for i in order:
+    for i in np.argsort(-mean, kind="stable"):
         if len(chosen) < top and not near[i, chosen].any():
             chosen.append(int(i))
     found = []
     for i in chosen:
-        ends = sorted(float(sign * (mean[i] + d * std[i])) for d in (-_Z, _Z))
+        value, *ends = (
+            sign * scale.back(warp.back(x) if is_warped else x) for x in (mean[i], low[i], high[i])
+        )
+        ends.sort()
         trial = trials[candidates[i]]
-        n_trials = int(np.count_nonzero(near[i]))
-        value = float(sign * mean[i])
         found.append(
-            Recommendation(trial.params, value, (ends[0], ends[1]), n_trials, trial.number)
+            Recommendation(
+                trial.params,
+                value,
+                (ends[0], ends[1]),
+                int(np.count_nonzero(near[i])),
+                trial.number,
+            )
         )
     return found
 
 
-def _at_full_fidelity(
-    trials: list[Feedback], fidelity: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the value to expect of each trial at full fidelity, and by how much it may be off."""
-    values = np.array([t.value for t in trials])
-    if (fidelity >= 1).all():
-        return values, np.zeros(len(values))
-    model = BiasModel()
-    for t in trials:
-        if t.curve is not None:
-            model.observe(t.number, t.curve)
-    model.learn(t.number for t in trials)
-    values = values + model.shift(fidelity)
-    low = float(np.median(values))
-    model.scale(low, float(values.max()) - low, doubt=1.0)
-    return values, model.zeta(fidelity)
+class _Scale:
+    """Values in units of what the best is better than the median, which is 0.
+
+    All is halved: the range of floats is larger than a float can be.
+    """
+
+    def __init__(self, values: FloatArray) -> None:
+        halves = values / 2
+        self.half_low = float(np.median(halves))
+        self.half_unit = float(halves.max()) - self.half_low
+        if not self.half_unit:
+            self.half_unit = float(halves.max() - halves.min()) or max(abs(self.half_low), 1.0)
+
+    def of(self, values: FloatArray) -> FloatArray:
+        scaled: FloatArray = (values / 2 - self.half_low) / self.half_unit
+        return scaled
+
+    def back(self, scaled: float) -> float:
+        """Return a value of the objective; no number is too large for that."""
+        half = self.half_low + float(scaled) * self.half_unit
+        return 2 * min(max(half, -_LARGEST_HALF), _LARGEST_HALF)
+
+
+class _Warp:
+    """The logarithm of how far values are below the best, from where most of the best ones are."""
+
+    def __init__(self, values: FloatArray) -> None:
+        self._best = float(values.max())
+        gaps = self._best - values
+        near = float(np.quantile(gaps, _TOP)) or float(gaps[gaps > 0].min(initial=1.0))
+        self._near = near
+
+    def of(self, values: FloatArray) -> FloatArray:
+        warped: FloatArray = -np.log1p(np.maximum(self._best - values, 0.0) / self._near)
+        return warped
+
+    def back(self, warped: float) -> float:
+        return self._best - self._near * float(np.expm1(-warped))
+
+
+def _with_what_is_missing(
+    points: FloatArray, categories: Sequence[int]
+) -> tuple[FloatArray, list[int]]:
+    """Return points without unknown coordinates, and the categories of their axes.
+
+    Trials that lack a parameter are alike in that, and unlike those that have it: that is a
+    category. The coordinate itself is the same for all of them.
+    """
+    missing = np.isnan(points)
+    if not missing.any():
+        return points, list(categories)
+    known = np.where(missing, 0.0, points).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
+    patterns = np.unique(missing[:, missing.any(axis=0)], axis=1)
+    has_not = np.where(patterns, 0.75, 0.25)
+    filled = np.concatenate([np.where(missing, known, points), has_not], axis=1)
+    return filled, [*categories, *[2] * patterns.shape[1]]
+
+
+def _real_share(
+    unexplained: float, fit: float, values: FloatArray, places: NDArray[np.intp]
+) -> float:
+    """Return how much of what the process takes for noise is there if it is evaluated again.
+
+    Where points were evaluated twice, that is known; otherwise it is guessed from how well the
+    process fits.
+    """
+    guess = _REAL if _FITS <= fit < _NO_NOISE else 1.0
+    order = np.argsort(places, kind="stable")
+    pairs = places[order][1:] == places[order][:-1]
+    squares = (np.diff(values[order])[pairs]) ** 2 / 2
+    if not len(squares):
+        return guess
+    if not squares.any():
+        return 1.0
+    unexplained = max(unexplained, 1e-300)
+    noise = float(np.median(squares)) / 0.455  # of one degree of freedom
+    noise = (len(squares) * noise + _N_GUESSED * (1 - guess) * unexplained) / (
+        len(squares) + _N_GUESSED
+    )
+    return float(max(1 - noise / unexplained, 0.0))

@@ -1,0 +1,60 @@
+"""Good values that nothing else speaks for: they are asked again instead of believed.
+
+A sensor that fails, or a run that ends too soon, may report what is far better than the objective
+can be. One such value must not set the scale of the rewards, nor be the answer. But a needle in a
+haystack looks the same. To ask the same point once more tells them apart, and costs one trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optuna_pcts._policy import FloatArray
+
+
+# Only so large a part of the values can be outliers, and only of so many.
+_SHARE = 0.1
+_LEAST_TRIALS = 8
+# Values are outliers if the gap below them is so many times as wide as the best of the others is
+# above the median.
+_GAP = 1.0
+
+
+def places_of(points: FloatArray, tolerance: Sequence[float] | FloatArray) -> NDArray[np.intp]:
+    """Return the number of each point's place: points that are the same have the same one."""
+    unit = np.maximum(np.asarray(tolerance, dtype=float), 1e-12) * 4
+    rounded = np.round(np.where(np.isnan(points), -1.0, points) / unit)
+    _, place = np.unique(rounded, axis=0, return_inverse=True)
+    numbers: NDArray[np.intp] = np.asarray(place, dtype=np.intp).reshape(len(points))
+    return numbers
+
+
+def believable(
+    values: FloatArray, places: NDArray[np.intp]
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return values without outliers, and which of them were some.
+
+    Args:
+        values:
+            Larger is better; all finite.
+        places:
+            Values of the same place are of the same point: if two of them are as good, they are
+            believed.
+
+    Returns:
+        The values, those that are not believed as good as the best of the others; and whether
+        each of them is not believed.
+    """
+    n_most = int(len(values) * _SHARE) if len(values) >= _LEAST_TRIALS else 0
+    order = np.argsort(-values, kind="stable")[: n_most + 1]
+    halves = values[order] / 2  # the range of floats is larger than a float can be
+    median = float(np.median(values / 2))
+    for k in range(n_most, 0, -1):
+        is_apart = halves[k - 1] - halves[k] > _GAP * (halves[k] - median)
+        if is_apart and len(np.unique(places[order[:k]])) == k:
+            is_outlier = values > values[order[k]]
+            return np.minimum(values, values[order[k]]), is_outlier
+    return values, np.zeros(len(values), dtype=bool)
