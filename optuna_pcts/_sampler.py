@@ -293,7 +293,7 @@ class PCTSSampler(BaseSampler):
     ) -> Any:
         self._raise_error_if_multi_objective(study)
         expected = (self._search_space or {}).get(param_name, param_distribution)
-        if expected != param_distribution:
+        if expected is not param_distribution and expected != param_distribution:
             raise ValueError(
                 f"The objective suggests `{param_name}` from {param_distribution}, but "
                 f"`search_space` says {expected}."

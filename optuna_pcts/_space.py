@@ -33,6 +33,8 @@ from optuna_pcts._tree import Split
 # A parameter named in `split_order` goes before the others until its side is this short: four
 # halvings or three thirds. From then on all parameters take part again, longest side first.
 _FIRST_UNTIL_SIDE = 1 / 16
+# All NaN are one choice, though none is equal to itself.
+_NAN = object()
 
 
 class _Axis(ABC):
@@ -207,9 +209,15 @@ class _CategoricalAxis(_DiscreteAxis):
         # Of choices that are equal (1, 1.0 and True) Optuna can only tell the first.
         self._slots: dict[Any, int] = {}
         self._choices: list[Any] = []
+        self._has_unhashable = False
         for choice in distribution.choices:
-            if self._slots.setdefault(self._key(choice), len(self._choices)) == len(self._choices):
-                self._choices.append(choice)
+            if self._index(choice) is not None:
+                continue
+            try:
+                self._slots[self._key(choice)] = len(self._choices)
+            except TypeError:
+                self._has_unhashable = True
+            self._choices.append(choice)
         self.n_categories = len(self._choices)
         super().__init__(self.n_categories)
 
@@ -219,10 +227,16 @@ class _CategoricalAxis(_DiscreteAxis):
             return tuple(map(self._key, choice))
         if isinstance(choice, dict):
             return tuple((key, self._key(value)) for key, value in choice.items())
-        return "NaN" if choice != choice else choice
+        return _NAN if choice != choice else choice
 
     def _index(self, value: Any) -> int | None:
-        return self._slots.get(self._key(value))
+        try:
+            slot = self._slots.get(self._key(value))
+        except TypeError:  # a set, say
+            slot = None
+        if slot is None and self._has_unhashable:
+            return next((i for i, c in enumerate(self._choices) if c is value or c == value), None)
+        return slot
 
     def _value(self, index: int) -> Any:
         return self._choices[index]
@@ -247,7 +261,14 @@ def _text(value: Any) -> str:
 
 def _axis(name: str, distribution: BaseDistribution) -> _Axis:
     if isinstance(distribution, CategoricalDistribution):
-        return _CategoricalAxis(distribution)
+        try:
+            return _CategoricalAxis(distribution)
+        except ValueError as error:  # as of arrays, which are equal in some elements only
+            raise ValueError(
+                f"The choices of parameter `{name}` cannot be told apart by `==`. Use None, bool, "
+                "int, float or str, and in memory also tuples, lists, dicts and sets of them; or "
+                "the names of what is to be chosen."
+            ) from error
     if isinstance(distribution, IntDistribution):
         return _LogIntAxis(distribution) if distribution.log else _SteppedAxis(distribution)
     if isinstance(distribution, FloatDistribution):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 import copy
+import json
 import math
 import os
 from pathlib import Path
@@ -38,6 +39,8 @@ from optuna_pcts import DUCB1Sigma
 from optuna_pcts import DUCBV
 from optuna_pcts import PCTSSampler
 from optuna_pcts import POOSmoothness
+from optuna_pcts import recommend
+from optuna_pcts import report
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
 from optuna_pcts._history import CELL_KEY
@@ -1179,3 +1182,43 @@ def test_a_fork_does_not_inherit_the_lock() -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status[1]) == 7
+
+
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [{1, 2}, {3}, {4}],
+        [{"a": {1}}, {"a": {2}}, [{1}]],
+        [bytearray(b"a"), {1}, frozenset([2]), 3],
+        [np.array([1]), np.array([2]), None],
+        ["NaN", float("nan"), 1],
+    ],
+)
+def test_choices_without_a_hash_are_told_apart(choices: Any) -> None:
+    """As of Optuna's RandomSampler, in memory."""
+    picked: list[int] = []
+
+    def objective(trial: optuna.Trial) -> float:
+        choice = trial.suggest_categorical("c", choices)
+        picked.append(next(i for i, c in enumerate(choices) if c is choice))
+        return (picked[-1] != 1) + trial.suggest_float("x", 0, 1)
+
+    sampler = PCTSSampler(seed=0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(objective, n_trials=40)
+    assert tree_of(sampler).n_told == 39
+    counts = Counter(picked)
+    assert counts.most_common(1)[0][0] == 1
+    assert len(counts) >= 3
+    assert picked[recommend(study).number] == 1
+    json.dumps(report(study).to_dict(), allow_nan=False)
+
+
+@pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
+def test_choices_that_nobody_can_tell_apart_are_refused() -> None:
+    """Optuna's RandomSampler fails too, with a message that names neither."""
+    choices: Any = [np.array([1, 2]), np.array([3, 4])]
+    study = optuna.create_study(sampler=PCTSSampler(seed=0))
+    with pytest.raises(ValueError, match="choices of parameter `c` cannot be told apart by `==`"):
+        study.optimize(lambda trial: trial.suggest_categorical("c", choices)[0], n_trials=3)
