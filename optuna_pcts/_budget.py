@@ -21,6 +21,7 @@ from optuna_pcts._fidelity import LAST_SHARE
 from optuna_pcts._history import clock
 from optuna_pcts._history import duration
 from optuna_pcts._history import find_trial
+from optuna_pcts._history import sampler_of
 from optuna_pcts._history import stale_limit
 
 
@@ -98,7 +99,7 @@ class CostBudget:
     def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
         """Stop the study if the budget is spent, and have it finish properly just before."""
         spent = self.spent(study)
-        finish = getattr(study.sampler, "finish", None)  # that of PCTSSampler
+        finish = getattr(sampler_of(study), "finish", None)  # that of PCTSSampler
         if finish is not None:
             finish(spent >= (1 - LAST_SHARE) * self.budget)
         if spent >= self.budget:

@@ -45,6 +45,8 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 from optuna.storages import InMemoryStorage
 from optuna.storages._cached_storage import _CachedStorage
@@ -553,6 +555,22 @@ class _Use:
         if i == len(self.newest) or self.newest[i] != number:
             self.newest.insert(i, number)
             del self.newest[:-_N_AGREEING]
+
+
+def sampler_of(study: optuna.Study) -> BaseSampler:
+    """Return the sampler of a study, without others around it such as PartialFixedSampler."""
+    sampler = study.sampler
+    while isinstance(inner := getattr(sampler, "_base_sampler", None), BaseSampler):
+        sampler = inner
+    return sampler
+
+
+def pruner_of(study: optuna.Study) -> BasePruner:
+    """Return the pruner of a study, without others around it such as PatientPruner."""
+    pruner = study.pruner
+    while isinstance(inner := getattr(pruner, "_wrapped_pruner", None), BasePruner):
+        pruner = inner
+    return pruner
 
 
 def find_trial(trials: Sequence[FrozenTrial], number: int) -> FrozenTrial | None:

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial
 from optuna_pcts._checks import check_integer
 from optuna_pcts._history import record_use_of_fidelity
 from optuna_pcts._history import recorded_cell
+from optuna_pcts._history import sampler_of
 
 
 class PCTSPruner(BasePruner):
@@ -21,6 +22,7 @@ class PCTSPruner(BasePruner):
     The deeper the cell of a trial, the further it is evaluated. Nothing else is needed: with
     this pruner the sampler gives each trial a fidelity between ``min_resource / max_resource``
     and 1, and the usual ``trial.report(value, step)`` and ``trial.should_prune()`` do the rest.
+    Under another sampler, which chooses no fidelities, no trial is pruned, with a warning.
 
     Steps mean what they mean for Optuna's ``HyperbandPruner``: step s is resource s, and a trial
     that is to stop at resource r does so at the first report with ``step >= r``.
@@ -46,7 +48,7 @@ class PCTSPruner(BasePruner):
             )
         self._max_resource = max_resource
         self._min_resource = min_resource
-        self._has_warned = False
+        self._warned: set[str] = set()
 
     @property
     def max_resource(self) -> int:
@@ -68,19 +70,36 @@ class PCTSPruner(BasePruner):
             return False
         if step > self._max_resource:
             self._warn(
+                "step",
                 f"Trial {trial.number} reported step {step}, but `max_resource` is "
                 f"{self._max_resource}. Fidelities are wrong: give the number of steps that a "
-                "whole evaluation has."
+                "whole evaluation has.",
             )
         cell = recorded_cell(trial)
+        if cell is None and not _has_fidelities(study):
+            self._warn(
+                "sampler",
+                f"PCTSPruner prunes nothing in a study whose sampler is {_name(study.sampler)}: "
+                "only PCTSSampler chooses how far to evaluate a trial.",
+            )
         if cell is None or cell.fidelity >= 1:
             return False
         return step >= self.last_step(cell.fidelity)
 
-    def _warn(self, message: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
+    def _warn(self, about: str, message: str) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
             warnings.warn(message, stacklevel=4)
+
+
+def _has_fidelities(study: optuna.Study) -> bool:
+    """Whether the sampler of a study chooses fidelities."""
+    # By what it can do: the class stands above this module.
+    return hasattr(sampler_of(study), "finish")
+
+
+def _name(thing: object) -> str:
+    return type(thing).__name__
 
 
 def fidelity(trial: BaseTrial) -> float:
@@ -112,7 +131,7 @@ def fidelity(trial: BaseTrial) -> float:
         if isinstance(trial, BaseTrial):
             return 1.0
         raise TypeError(f"`trial` must be an Optuna trial, but got {trial!r}.")
-    storage, sampler = trial.study._storage, trial.study.sampler
+    storage = trial.study._storage
     trial.relative_params  # noqa: B018  (Optuna samples when the first parameter is asked for)
     # What the sampler has written is in the storage, and not in this object.
     frozen = storage.get_trial(trial._trial_id)
@@ -120,9 +139,9 @@ def fidelity(trial: BaseTrial) -> float:
     if cell is not None:
         record_use_of_fidelity(storage, frozen, cell.fidelity)
         return cell.fidelity
-    if not hasattr(getattr(sampler, "_base_sampler", sampler), "finish"):
+    if not _has_fidelities(trial.study):
         warnings.warn(
-            f"`fidelity` was read in a study whose sampler is {type(sampler).__name__}. Only "
+            f"`fidelity` was read in a study whose sampler is {_name(trial.study.sampler)}. Only "
             "PCTSSampler chooses fidelities; all trials are evaluated as a whole.",
             stacklevel=2,
         )

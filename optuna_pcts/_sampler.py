@@ -35,9 +35,11 @@ from optuna_pcts._fidelity import DepthFidelity
 from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
+from optuna_pcts._history import pruner_of
 from optuna_pcts._history import record
 from optuna_pcts._history import record_delay
 from optuna_pcts._history import recorded_cell
+from optuna_pcts._history import sampler_of
 from optuna_pcts._history import Status
 from optuna_pcts._local import Drawn
 from optuna_pcts._local import LocalSearch
@@ -260,7 +262,7 @@ class PCTSSampler(BaseSampler):
             # An enqueued trial may fix some parameters.
             enqueued = trial.system_attrs.get("fixed_params")
             fixed = {**(enqueued if isinstance(enqueued, dict) else {}), **trial.params}
-            has_fidelity = history.is_sized or isinstance(study.pruner, PCTSPruner)
+            has_fidelity = history.is_sized or isinstance(pruner_of(study), PCTSPruner)
             is_last = has_fidelity and (self._is_finishing or self._fidelity.is_last(trial.number))
             is_full = is_last or self._fidelity.is_full(trial.number)
             others = [n for n in (*history.unfinished, *history.unseen) if n != trial.number]
@@ -281,7 +283,7 @@ class PCTSSampler(BaseSampler):
                 z = 1.0 if retried is None else retried.fidelity
             else:
                 z = 1.0 if is_full else cell.fidelity
-        record(study, trial, self._with_fidelity(cell, z, study.pruner))
+        record(study, trial, self._with_fidelity(cell, z, pruner_of(study)))
         return params
 
     def sample_independent(
@@ -569,7 +571,7 @@ def settings_of(study: optuna.Study) -> PCTSSampler:
     ``PartialFixedSampler``, and the default ones otherwise: what is in the storage makes the tree,
     whoever put it there.
     """
-    sampler = getattr(study.sampler, "_base_sampler", study.sampler)
+    sampler = sampler_of(study)
     return sampler if isinstance(sampler, PCTSSampler) else PCTSSampler()
 
 

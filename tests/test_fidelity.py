@@ -19,8 +19,10 @@ from optuna.pruners import BasePruner
 from optuna.pruners import HyperbandPruner
 from optuna.pruners import MedianPruner
 from optuna.pruners import NopPruner
+from optuna.pruners import PatientPruner
 from optuna.pruners import PercentilePruner
 from optuna.pruners import SuccessiveHalvingPruner
+from optuna.samplers import BaseSampler
 from optuna.samplers import PartialFixedSampler
 from optuna.samplers import RandomSampler
 from optuna.samplers import TPESampler
@@ -39,6 +41,7 @@ from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import Smoothness
 from optuna_pcts._fidelity import BiasModel
+from optuna_pcts._history import CELL_KEY
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._space import SearchSpace
@@ -376,10 +379,31 @@ def test_a_max_resource_that_is_too_small_is_warned_of_once() -> None:
     assert loss(**recommend(study).params) < 0.1
 
 
-def test_a_pruner_without_its_sampler_does_nothing() -> None:
-    study = optuna.create_study(sampler=RandomSampler(seed=0), pruner=PCTSPruner(STEPS))
-    study.optimize(train(), n_trials=10)
+@pytest.mark.parametrize(
+    "sampler", [RandomSampler(seed=0), PartialFixedSampler({"x": 0.5}, RandomSampler(seed=0))]
+)
+def test_a_pruner_without_its_sampler_does_nothing_and_says_so_once(sampler: BaseSampler) -> None:
+    study = optuna.create_study(sampler=sampler, pruner=PCTSPruner(STEPS))
+    name = type(sampler).__name__
+    with pytest.warns(UserWarning, match=f"prunes nothing .* whose sampler is {name}") as caught:
+        study.optimize(train(), n_trials=10)
+    assert len([w for w in caught if "prunes nothing" in str(w.message)]) == 1
+    assert caught[0].filename == __file__
     assert all(t.state == TrialState.COMPLETE for t in study.trials)
+
+
+def test_within_other_samplers_and_pruners_each_finds_its_partner() -> None:
+    sampler = PCTSSampler(seed=0)
+    for wrapped in (
+        PartialFixedSampler({}, sampler),
+        PartialFixedSampler({}, PartialFixedSampler({"x": 0.3}, sampler)),
+    ):
+        sampler.finish(False)
+        pruner = PatientPruner(PCTSPruner(STEPS), patience=0)
+        study = optuna.create_study(sampler=wrapped, pruner=pruner)
+        study.optimize(train(), n_trials=80, callbacks=[CostBudget(budget=10 * STEPS)])
+        assert sampler._is_finishing
+        assert {t.system_attrs[CELL_KEY]["max_resource"] for t in study.trials[1:]} == {STEPS}
 
 
 def test_malformed_attributes_are_full_fidelity() -> None:
