@@ -35,6 +35,7 @@ import enum
 from functools import partial
 from functools import reduce
 import math
+from numbers import Real
 from operator import attrgetter
 import time
 from typing import Any
@@ -67,6 +68,8 @@ FIDELITY_KEY = "pcts:fidelity"
 DELAY_KEY = "pcts:delay"  # seconds from its start to its feedback
 # Study attribute: who drew the figures of the dashboard last, and when.
 FIGURES_KEY = "optuna_pcts:figures"
+# Written by Optuna: a list by samplers with constraints_func, or a key for each constraint.
+_CONSTRAINTS_KEY = "constraints"
 # Written by Optuna's own retry callback.
 _RETRY_KEY = "retry_history"
 # Written by Optuna with an enqueued trial, whose number says nothing about when it started.
@@ -136,6 +139,7 @@ class Feedback:
     fidelity: float = 1.0  # of the value
     curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
     ended_at: float = 0.0  # seconds; 0 if it has not, or nobody knows
+    is_feasible: bool = True  # as far as it has said
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,7 @@ class History:
         self._open: dict[int, _Progress] = {}
         self._longest_run = _LongestRun()
         self.is_sized = False  # whether objectives go by the fidelity they are given
+        self.has_constraints = False  # whether any trial says something of them
         self._failed: set[int] = set()
         self._retried: set[int] = set()
         self._heartbeat_checked: float | None = None
@@ -381,8 +386,19 @@ class History:
                 curve = curve[:, np.isfinite(curve[1])]  # what diverged on the way has no line
                 curve[1] *= self._sign
                 curve = curve if curve.size else None
-        ended_at = self._ended_at(trial)
-        return Feedback(trial.number, status, trial.params, value, cell, fidelity, curve, ended_at)
+        constraints = _constraints(trial)
+        self.has_constraints |= bool(constraints)
+        return Feedback(
+            trial.number,
+            status,
+            trial.params,
+            value,
+            cell,
+            fidelity,
+            curve,
+            self._ended_at(trial),
+            _hold(constraints),
+        )
 
     def _ended_at(self, trial: FrozenTrial) -> float:
         """Return when a trial ended, by the clock that is furthest ahead.
@@ -702,6 +718,30 @@ def recorded_cell(trial: FrozenTrial) -> Cell | None:
         ):
             return Cell(depth, point, float(fidelity), resource)
     return None
+
+
+def is_feasible(trial: FrozenTrial) -> bool:
+    """Whether a trial violates none of its constraints; one without any is feasible."""
+    return _hold(_constraints(trial))
+
+
+def _hold(constraints: Mapping[str, object]) -> bool:
+    # What is no number cannot be known to hold; nor does NaN.
+    return all(isinstance(value, Real) and value <= 0 for value in constraints.values())
+
+
+def _constraints(trial: FrozenTrial) -> dict[str, object]:
+    """Return what a trial says of its constraints, as Optuna reads it. It may be anything."""
+    attributes = trial.system_attrs
+    values = attributes.get(_CONSTRAINTS_KEY)
+    found: dict[str, object] = {}
+    if isinstance(values, (list, tuple)):
+        found.update((str(i), value) for i, value in enumerate(values))
+    prefix = f"{_CONSTRAINTS_KEY}:"
+    found.update(
+        (k.removeprefix(prefix), attributes[k]) for k in attributes if k.startswith(prefix)
+    )
+    return found
 
 
 def is_integer(x: object, low: int, high: int) -> TypeGuard[int]:

@@ -98,7 +98,8 @@ def recommend(
 ) -> Recommendation | list[Recommendation]:
     """Return the configuration that is most likely good, with an estimate of its value.
 
-    Unlike ``study.best_trial``, which is the luckiest trial where evaluations are noisy.
+    Unlike ``study.best_trial``, which is the luckiest trial where evaluations are noisy. Trials
+    that violate a constraint are left out.
 
     Args:
         study:
@@ -111,7 +112,8 @@ def recommend(
 
     Raises:
         ValueError:
-            If the study has several objectives, or no trial that ended with a finite value.
+            If the study has several objectives, or no feasible trial that ended with a finite
+            value.
     """
     if top is not None:
         check_integer("top", top)
@@ -124,6 +126,12 @@ def recommend(
     told = [f for f in history.replay() if f.status is Status.TOLD and np.isfinite(f.value)]
     if not told:
         raise ValueError("`recommend` needs a trial that ended with a finite value.")
+    told = [f for f in told if f.is_feasible]
+    if not told:
+        raise ValueError(
+            "`recommend` needs a feasible trial: each one that ended with a finite value violates "
+            "a constraint."
+        )
     sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
     with np.errstate(all="ignore"):  # values may be as large or as small as floats can be
         found = _recommend(SearchSpace(history.space.all_distributions()), told, sign, top or 1)

@@ -45,6 +45,7 @@ from optuna_pcts._history import clock
 from optuna_pcts._history import delays
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
+from optuna_pcts._history import is_feasible
 from optuna_pcts._history import Status
 from optuna_pcts._recommend import recommend
 from optuna_pcts._recommend import Recommendation
@@ -161,6 +162,15 @@ class Snapshot:
     def stale(self) -> tuple[int, ...]:
         """Numbers of the trials that run but were given up for lost."""
         return tuple(sorted(set(self.history.unfinished) - set(self.history.running)))
+
+    @cached_property
+    def infeasible(self) -> tuple[int, ...]:
+        """Numbers of the trials that ended and violate a constraint."""
+        return tuple(
+            trial.number
+            for trial in self.trials
+            if trial.state.is_finished() and not is_feasible(trial)
+        )
 
     @cached_property
     def recommendation(self) -> Recommendation | None:
@@ -294,6 +304,7 @@ class PointInfo(NamedTuple):
     y: float
     value: float | None  # None: in flight, or failed
     in_flight: bool
+    is_feasible: bool = True
 
 
 class PartitionInfo(NamedTuple):
@@ -348,7 +359,7 @@ def partition_info(source: Snapshot) -> PartitionInfo:
         if point is not None and not (math.isnan(point[x]) or math.isnan(point[y])):
             value = source.sign * f.value if math.isfinite(f.value) else None
             in_flight = f.status is Status.ASKED
-            points.append(PointInfo(f.number, point[x], point[y], value, in_flight))
+            points.append(PointInfo(f.number, point[x], point[y], value, in_flight, f.is_feasible))
     return PartitionInfo(
         x=_axis_info(source, x),
         y=_axis_info(source, y),
@@ -514,6 +525,7 @@ class FidelityInfo(NamedTuple):
     mean: float
     whole: float  # share of the trials that were evaluated as a whole
     work: float  # what all trials together amount to, in whole evaluations
+    infeasible: tuple[int, ...]  # of these numbers
 
 
 def fidelity_info(source: Snapshot) -> FidelityInfo:
@@ -542,6 +554,7 @@ def fidelity_info(source: Snapshot) -> FidelityInfo:
         mean=float(np.mean(fidelities)),
         whole=float(np.mean([z >= 1 for z in fidelities])),
         work=math.fsum(fidelities),
+        infeasible=tuple(f.number for f in told[newest] if not f.is_feasible),
     )
 
 
@@ -571,6 +584,7 @@ class CostInfo(NamedTuple):
     by_depth: tuple[tuple[int, float, int], ...]  # depth, median cost, number of trials
     fit: CostFit | None
     why_no_fit: str | None
+    infeasible: tuple[int, ...]  # of these numbers
 
 
 def cost_info(source: Snapshot) -> CostInfo:
@@ -608,6 +622,7 @@ def cost_info(source: Snapshot) -> CostInfo:
         ),
         fit=fit,
         why_no_fit=why,
+        infeasible=tuple(sorted(set(numbers[newest]) & set(source.infeasible))),
     )
 
 
@@ -626,11 +641,13 @@ class RecommendedInfo(NamedTuple):
 class RegretInfo(NamedTuple):
     """The best and the recommended value against the clock, from the start of the first trial."""
 
-    seconds: tuple[float, ...]  # when each completed trial ended
+    seconds: tuple[float, ...]  # when each completed trial ended that is feasible
     values: tuple[float, ...]
     best: tuple[float, ...]  # of all that ended until then
     recommended: tuple[RecommendedInfo, ...]
     direction: str  # "minimize" or "maximize"
+    # Time, value and number of those that violate a constraint: they are not in the above.
+    infeasible: tuple[tuple[float, float, int], ...]
 
 
 def regret_info(source: Snapshot) -> RegretInfo:
@@ -652,6 +669,14 @@ def regret_info(source: Snapshot) -> RegretInfo:
             f"The study `{source.study.study_name}` has no completed trial with a finite value "
             "and time stamps, so that there is no course to see."
         )
+    out = set(source.infeasible)
+    infeasible = [trial for trial in complete if trial.number in out]
+    complete = [trial for trial in complete if trial.number not in out]
+    if not complete:
+        raise ValueError(
+            f"The study `{source.study.study_name}` has no feasible trial: all {len(infeasible)} "
+            "completed ones violate a constraint, so that there is no course to see."
+        )
     starts = [clock(t.datetime_start) for t in source.trials if t.datetime_start is not None]
     start = min([*starts, _end(ended[0])])
     values = [trial.values[0] for trial in complete]
@@ -662,6 +687,10 @@ def regret_info(source: Snapshot) -> RegretInfo:
         best=tuple(better.accumulate(values).tolist()),
         recommended=tuple(_recommended(source, ended, start)),
         direction="maximize" if source.sign > 0 else "minimize",
+        infeasible=tuple(
+            (_end(trial) - start, trial.values[0], trial.number)
+            for trial in infeasible[-source.max_points :]
+        ),
     )
 
 
@@ -734,8 +763,10 @@ class Report:
             Numbers of the trials that run.
         stale:
             Numbers of the trials that run but were given up for lost.
+        infeasible:
+            Numbers of the trials that ended and violate a constraint.
         best:
-            Number and value of Optuna's best trial.
+            Number and value of Optuna's best trial, of those that are feasible.
         recommendation:
             What to use.
         next_cells:
@@ -754,6 +785,7 @@ class Report:
     cost: CostInfo | None
     in_flight: tuple[int, ...]
     stale: tuple[int, ...]
+    infeasible: tuple[int, ...]
     best: tuple[int, float] | None
     recommendation: Recommendation | None
     next_cells: tuple[NextCell, ...]
@@ -791,6 +823,9 @@ class Report:
             rows.append(("Cost", _cost_lines(self.cost)))
         rows.append(("In flight", [_numbers(self.in_flight)]))
         rows.append(("Stale", [_numbers(self.stale)]))
+        if self.infeasible:
+            none = "" if self.best is not None else "; no completed trial is feasible"
+            rows.append(("Infeasible", [_numbers(self.infeasible) + none]))
         if self.recommendation is not None:
             rows.append(("Recommended", _recommended_lines(self.recommendation)))
         if self.best is not None:
@@ -821,6 +856,7 @@ class Report:
             "states": dict(self.states),
             "in_flight": list(self.in_flight),
             "stale": list(self.stale),
+            "infeasible": list(self.infeasible),
             "best": None if self.best is None else {"trial": self.best[0], "value": self.best[1]},
             "recommendation": None if self.recommendation is None else asdict(self.recommendation),
             "next_cells": [cell._asdict() for cell in self.next_cells],
@@ -828,8 +864,9 @@ class Report:
         }
         result["tree"] = _numbers_of(self.tree, {"cells"})
         result["delays"] = _numbers_of(self.delays, {"seconds", "trials"})
-        result["fidelity"] = _numbers_of(self.fidelity, {"numbers", "depths", "fidelities"})
-        result["cost"] = _numbers_of(self.cost, {"numbers", "depths", "costs", "fit"})
+        trials = {"numbers", "depths", "infeasible"}
+        result["fidelity"] = _numbers_of(self.fidelity, {*trials, "fidelities"})
+        result["cost"] = _numbers_of(self.cost, {*trials, "costs", "fit"})
         if self.cost is not None and self.cost.fit is not None:
             result["cost"]["models"] = [
                 {"name": fitted.name, "support": fitted.support, **asdict(fitted.model)}
@@ -865,7 +902,8 @@ def report_of(source: Snapshot, *, n_next: int = 3) -> Report:
     """Return the report of a snapshot."""
     study, trials = source.study, source.trials
     tree = source.info("tree")
-    complete = [t for t in trials if t.state == TrialState.COMPLETE]
+    out = set(source.infeasible)
+    complete = [t for t in trials if t.state == TrialState.COMPLETE and t.number not in out]
     best = max(complete, key=lambda t: source.sign * t.values[0], default=None)
     counts = Counter(trial.state.name.lower() for trial in trials)
     return Report(
@@ -879,6 +917,7 @@ def report_of(source: Snapshot, *, n_next: int = 3) -> Report:
         cost=source.info("cost"),
         in_flight=source.in_flight,
         stale=source.stale,
+        infeasible=source.infeasible,
         best=None if best is None else (best.number, best.values[0]),
         recommendation=source.recommendation,
         next_cells=() if tree is None else tuple(source.next_cells(n_next)),

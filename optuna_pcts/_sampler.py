@@ -191,6 +191,7 @@ class PCTSSampler(BaseSampler):
         self._check_arguments()
         self._is_finishing = False
         self._has_warned_of_failure = False
+        self._warned_of_constraints: set[str] = set()
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
@@ -400,6 +401,8 @@ class PCTSSampler(BaseSampler):
                 raise
             if history.full_step != self._full_step:  # the fidelities of all trials with it
                 self._full_step, self._searches = history.full_step, []
+            if history.has_constraints:
+                self._warn_of_constraints(study)
             self._searches = [search for search in self._searches if search.is_valid]
             self._read_for = trial.number
         return history
@@ -541,6 +544,16 @@ class PCTSSampler(BaseSampler):
             _logger.warning(
                 f"No point could be drawn from where the best one may be ({error!r}). The tree "
                 "asks instead. This is a bug: please report it, with the values of the study."
+            )
+
+    def _warn_of_constraints(self, study: optuna.Study) -> None:
+        """Say once that constraints are not searched: not to know is worse than to have none."""
+        if study.study_name not in self._warned_of_constraints:
+            self._warned_of_constraints.add(study.study_name)
+            _logger.warning(
+                f"The study `{study.study_name}` has constraints, which PCTSSampler does not use "
+                "yet: it searches where values are good, feasible or not. `recommend` leaves "
+                "infeasible trials out."
             )
 
     def _warn_of_independence(

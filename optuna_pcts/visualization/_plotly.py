@@ -194,7 +194,7 @@ def plot_regret(
 ) -> Figure:
     """Draw the best and the recommended value against the time since the study began.
 
-    The best value is that of ``study.best_trial``: under noise it is too good to be true. The
+    The best value is that of the best feasible trial: under noise it is too good to be true. The
     recommended one is that of :func:`recommend`, with its 95 % interval, had it been called then:
     at a dozen moments at most, as it takes time.
 
@@ -218,7 +218,8 @@ def plot_regret(
 
     Raises:
         ValueError:
-            If the study has several objectives, or no completed trial with time stamps.
+            If the study has several objectives, or no feasible and completed trial with time
+            stamps.
         ImportError:
             If plotly is not installed.
     """
@@ -293,11 +294,12 @@ def draw_partition(info: PartitionInfo) -> Figure:
             showlegend=False,
         )
     )
-    for name, in_flight, color, symbol in (
-        ("told back", False, "#ffffff", "circle"),
-        ("in flight", True, style.RED, "diamond-open"),
+    for name, color, symbol, size, edge in (
+        ("told back", "#ffffff", "circle", 5, "#333b46"),
+        (style.INFEASIBLE, style.RED, "x", 7, "#ffffff"),
+        ("in flight", style.RED, "diamond-open", 9, style.RED),
     ):
-        points = [p for p in info.points if p.in_flight == in_flight]
+        points = [p for p in info.points if style.kind(p) == name]
         if points:
             figure.add_trace(
                 go.Scatter(
@@ -306,10 +308,10 @@ def draw_partition(info: PartitionInfo) -> Figure:
                     mode="markers",
                     name=name,
                     marker={
-                        "size": 9 if in_flight else 5,
+                        "size": size,
                         "color": color,
                         "symbol": symbol,
-                        "line": {"color": style.RED if in_flight else "#333b46", "width": 1},
+                        "line": {"color": edge, "width": 1},
                     },
                     text=[
                         f"trial {p.number}" + ("" if p.value is None else f": {p.value:.5g}")
@@ -387,7 +389,7 @@ def draw_fidelity(info: FidelityInfo) -> Figure:
     has_depth = bool(info.by_depth)
     xs = info.depths if has_depth else info.numbers
     rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
-    _trials(figure, rows)
+    _trials(figure, rows, info.infeasible)
     if has_depth:
         depths, means, _ = zip(*info.by_depth)
         _line(figure, depths, _rounded(means), "mean", style.ORANGE)
@@ -405,7 +407,7 @@ def draw_cost(info: CostInfo) -> Figure:
     size, unit = span(max(info.costs)) if info.unit == "s" else (1.0, "declared")
     # A logarithmic axis has no place for what cost nothing.
     rows = [(d, c / size, n) for d, c, n in zip(info.depths, info.costs, info.numbers) if c > 0]
-    _trials(figure, rows)
+    _trials(figure, rows, info.infeasible)
     medians = [(depth, median / size) for depth, median, _ in info.by_depth if median > 0]
     _line(figure, *_columns(medians), "median", style.GREY, mode="lines+markers")
     if info.fit is not None:
@@ -443,6 +445,7 @@ def draw_regret(
         style.BLUE,
         shape="hv",
     )
+    _infeasible(figure, [(s / size, y(value), number) for s, value, number in info.infeasible])
     made = info.recommended
     if made:
         error = None
@@ -579,15 +582,36 @@ def _line(
     figure.add_trace(go.Scatter(x=list(x), y=list(y), mode=mode, name=name, line=line), **where)
 
 
-def _trials(figure: Figure, rows: Sequence[tuple[Any, float, int]]) -> None:
+def _trials(
+    figure: Figure, rows: Sequence[tuple[Any, float, int]], infeasible: Sequence[int]
+) -> None:
     """Add a point for each trial: its place, and its number for whoever points at it."""
+    out = set(infeasible)
+    marker = {"color": style.BLUE, "size": 7, "opacity": 0.45}
+    _marks(figure, [row for row in rows if row[2] not in out], "trial", marker)
+    _infeasible(figure, [row for row in rows if row[2] in out])
+
+
+def _infeasible(figure: Figure, rows: Sequence[tuple[Any, float, int]]) -> None:
+    if rows:
+        _marks(
+            figure,
+            rows,
+            style.INFEASIBLE,
+            {"color": style.RED, "size": 7, "symbol": "x-thin-open"},
+        )
+
+
+def _marks(
+    figure: Figure, rows: Sequence[tuple[Any, float, int]], name: str, marker: dict[str, Any]
+) -> None:
     figure.add_trace(
         go.Scatter(
             x=[x for x, _, _ in rows],
             y=_rounded(y for _, y, _ in rows),
             mode="markers",
-            name="trial",
-            marker={"color": style.BLUE, "size": 7, "opacity": 0.45},
+            name=name,
+            marker=marker,
             customdata=[number for _, _, number in rows],
             hovertemplate="trial %{customdata}: %{y}<extra></extra>",
         )

@@ -12,6 +12,7 @@ from optuna_pcts._report import DelayInfo
 from optuna_pcts._report import FidelityInfo
 from optuna_pcts._report import params_text
 from optuna_pcts._report import PartitionInfo
+from optuna_pcts._report import PointInfo
 from optuna_pcts._report import ranges_text
 from optuna_pcts._report import RegretInfo
 from optuna_pcts._report import tail_text
@@ -30,6 +31,9 @@ MODELS = ("#ea8032", "#9b6bd3", "#38a169", "#c9a227")
 # Rewards from 0, the median, to 1, the best.
 REWARD_SCALE = ("#56668a", "#3f8f9c", "#5fb77d", "#f2c84b")
 REWARD_TITLE = "mean reward<br>(0 median, 1 best)<br> "
+
+# The name of trials that violate a constraint.
+INFEASIBLE = "infeasible"
 
 TITLES = {
     "tree": "Tree of cells",
@@ -74,6 +78,13 @@ def partition_subtitle(info: PartitionInfo) -> str:
     return f"{len(info.boxes):,} cells{where}; {n_in_flight} in flight"
 
 
+def kind(point: PointInfo) -> str:
+    """Return how a trial of the partition is called."""
+    if point.in_flight:
+        return "in flight"
+    return "told back" if point.is_feasible else INFEASIBLE
+
+
 def delay_subtitle(info: DelayInfo) -> str:
     """Return the mean, the tail and the regime."""
     return f"mean {time_text(info.mean_seconds)}, {info.mean_trials:.3g} trials; {tail_text(info)}"
@@ -112,6 +123,11 @@ def regret_range(info: RegretInfo) -> list[float]:
         if made.seconds >= info.seconds[first]:
             shown += [made.value, *made.interval]
     low, high = min(shown), max(shown)
+    # Infeasible trials may be far better, and must not flatten the rest either.
+    size = high - low
+    late = [y for s, y, _ in info.infeasible if s >= info.seconds[first]]
+    within = [y for y in late if low - size <= y <= high + size]
+    low, high = min([low, *within]), max([high, *within])
     margin = 0.08 * (high - low) or max(abs(high), 1.0) * 0.01
     return [low - margin, high + margin]
 

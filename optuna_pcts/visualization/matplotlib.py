@@ -200,19 +200,24 @@ def draw_partition(info: PartitionInfo) -> Axes:
             linewidth=0.4,
         )
     )
-    for name, in_flight, marker in (("told back", False, "o"), ("in flight", True, "D")):
-        points = [p for p in info.points if p.in_flight == in_flight]
-        axes.scatter(
-            [p.x for p in points],
-            [p.y for p in points],
-            s=30 if in_flight else 10,
-            marker=marker,
-            facecolor="none" if in_flight else "white",
-            edgecolor=style.RED if in_flight else "#333b46",
-            linewidth=1.0 if in_flight else 0.6,
-            label=name,
-            zorder=2,
-        )
+    for name, marker, size, face, edge, width in (
+        ("told back", "o", 10, "white", "#333b46", 0.6),
+        (style.INFEASIBLE, "X", 30, style.RED, "white", 0.6),
+        ("in flight", "D", 30, "none", style.RED, 1.0),
+    ):
+        points = [p for p in info.points if style.kind(p) == name]
+        if points:
+            axes.scatter(
+                [p.x for p in points],
+                [p.y for p in points],
+                s=size,
+                marker=marker,
+                facecolor=face,
+                edgecolor=edge,
+                linewidth=width,
+                label=name,
+                zorder=2,
+            )
     if info.recommended is not None:
         axes.scatter(
             [info.recommended.x],
@@ -262,8 +267,8 @@ def draw_fidelity(info: FidelityInfo) -> Axes:
     axes = _axes("fidelity", style.fidelity_subtitle(info))
     has_depth = bool(info.by_depth)
     xs = info.depths if has_depth else info.numbers
-    at, fidelities = zip(*((x, z) for x, z in zip(xs, info.fidelities) if x is not None))
-    axes.scatter(at, fidelities, color=style.BLUE, alpha=0.45, s=18, label="trial")
+    rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
+    _trials(axes, rows, info.infeasible)
     if has_depth:
         depths, means, _ = zip(*info.by_depth)
         axes.plot(depths, means, color=style.ORANGE, label="mean")
@@ -277,8 +282,8 @@ def draw_fidelity(info: FidelityInfo) -> Axes:
 def draw_cost(info: CostInfo) -> Axes:
     axes = _axes("cost", style.cost_subtitle(info))
     size, unit = span(max(info.costs)) if info.unit == "s" else (1.0, "declared")
-    costs = [cost / size for cost in info.costs]
-    axes.scatter(info.depths, costs, color=style.BLUE, alpha=0.45, s=14, label="trial")
+    rows = [(d, cost / size, n) for d, cost, n in zip(info.depths, info.costs, info.numbers)]
+    _trials(axes, rows, info.infeasible)
     depths, medians, _ = zip(*info.by_depth)
     axes.plot(depths, [m / size for m in medians], ".-", color=style.GREY, label="median")
     if info.fit is not None:
@@ -315,6 +320,7 @@ def draw_regret(
         drawstyle="steps-post",
         label="best trial so far",
     )
+    _infeasible(axes, [(s / size, y(value)) for s, value, _ in info.infeasible])
     made = info.recommended
     if made:
         ends = [
@@ -371,6 +377,24 @@ def _axes(name: str, subtitle: str) -> Axes:
 
 def _title(name: str, *subtitles: str) -> str:
     return "\n".join([style.TITLES[name], *subtitles])
+
+
+def _trials(axes: Axes, rows: Sequence[tuple[Any, float, int]], infeasible: Sequence[int]) -> None:
+    """Add a point for each trial."""
+    out = set(infeasible)
+    feasible = [(x, y) for x, y, number in rows if number not in out]
+    axes.scatter(*_columns(feasible), color=style.BLUE, alpha=0.45, s=16, label="trial")
+    _infeasible(axes, [(x, y) for x, y, number in rows if number in out])
+
+
+def _infeasible(axes: Axes, rows: Sequence[tuple[Any, float]]) -> None:
+    if rows:
+        label = style.INFEASIBLE
+        axes.scatter(*_columns(rows), color=style.RED, marker="x", s=20, lw=1, label=label)
+
+
+def _columns(rows: Sequence[tuple[Any, float]]) -> tuple[list[Any], list[float]]:
+    return [x for x, _ in rows], [y for _, y in rows]
 
 
 def _reward_colors(axes: Axes) -> Callable[[float | None], Any]:
