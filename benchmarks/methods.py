@@ -40,6 +40,7 @@ from optuna_pcts import DUCB1Sigma
 from optuna_pcts import DUCBV
 from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
+from optuna_pcts import POOSmoothness
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
 
@@ -98,6 +99,10 @@ def _pcts_sigma(task: Task) -> Entry:
     return _pcts(task, policy=DUCB1Sigma(noise_std=task.problem.noise_std))
 
 
+def _pcts_poo(task: Task) -> Entry:
+    return _pcts(task, smoothness=POOSmoothness(n_trials=task.n_evaluations))
+
+
 def _baseline(make: Callable[..., Baseline], task: Task, *, waits: bool) -> Entry:
     sampler = make(task.problem.space, seed=task.seed, knowledge=task.knowledge())
     return Entry(sampler, sampler.fidelity, waits)
@@ -136,6 +141,8 @@ ABLATIONS: Mapping[str, Method] = {
     "PCTS, c = 0": partial(_pcts, policy=DUCBV(c=0.0)),
     "PCTS, c = 0.05": partial(_pcts, policy=DUCBV(c=0.05)),
     "PCTS, c = 1": partial(_pcts, policy=DUCBV(c=1.0)),
+    "PCTS, rewards over the range": partial(_pcts, reward="range"),
+    "PCTS, POO's grid": _pcts_poo,
     "PCTS, one rho": partial(_pcts, smoothness=UnknownSmoothness(exponents=(1.0,))),
     "PCTS, rho = 0.95": partial(_pcts, smoothness=Smoothness(nu=1.0, rho=0.95)),
     "PCTS, nu = 0.3": partial(_pcts, smoothness=UnknownSmoothness(nu=0.3)),

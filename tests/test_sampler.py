@@ -146,6 +146,13 @@ def test_a_live_and_a_fresh_sampler_see_the_same_tree(
     assert_same_tree(study, live, PCTSSampler(seed=3, branching=branching))
 
 
+@pytest.mark.parametrize("reward", ["range", (0.0, 0.5)])
+def test_so_they_do_whatever_a_reward_is(reward: str | tuple[float, float]) -> None:
+    live = PCTSSampler(seed=3, reward=reward)
+    study = run(mixed, 50, live)
+    assert_same_tree(study, live, PCTSSampler(seed=3, reward=reward))
+
+
 def test_a_live_and_a_fresh_sampler_agree_with_feedback_of_every_kind() -> None:
     live = PCTSSampler(seed=3, search_space=SQUARE)
     study = optuna.create_study(sampler=live)
@@ -794,11 +801,12 @@ def test_a_study_in_which_everything_fails_goes_on() -> None:
 
 
 @pytest.mark.parametrize("factor", [1e308, -1e308, 1e-308])
-def test_values_of_any_size(factor: float) -> None:
+@pytest.mark.parametrize("reward", ["clipped", "range", (-1.7e308, 1.7e308)])
+def test_values_of_any_size(factor: float, reward: str | tuple[float, float]) -> None:
     def huge(trial: optuna.Trial) -> float:
         return factor * max(-1.0, min(1.0, 4 * sphere(trial) - 1))
 
-    study = run(huge, 60)
+    study = run(huge, 60, PCTSSampler(seed=0, reward=reward))
     assert len(study.trials) == 60
     assert_all_different(params(study))
 
