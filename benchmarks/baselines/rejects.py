@@ -11,8 +11,8 @@ side::
     B_l     = 2 (sqrt(2 sigma^2 log(1 / delta_l) / t_l) + b_l)
 
 The PCTS paper names their algorithm 2, with waiting for the feedback. What its authors' program
-runs (``MFTreeSearchCV/SR.py``) is this, for one alpha that is given, 2, and delta = 0.1, and so is
-it here. Differences:
+runs (``MFTreeSearchCV/SR.py``) is this, for one alpha that is given, 2, and delta = 0.1; it does
+not adapt alpha. The formulas are taken from there, and so are these two numbers. Differences:
 
 - The program cuts one side of the cell at each level. Their delta_l is made for 2^(l d) cells, so
   here all sides are cut.
