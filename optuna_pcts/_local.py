@@ -23,6 +23,7 @@ from optuna_pcts._process import Process
 from optuna_pcts._process import reflected
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
+from optuna_pcts._tree import Told
 from optuna_pcts._tree import Tree
 
 
@@ -71,6 +72,9 @@ _N_SIDES = 32
 # little: it is stretched until a draw costs this much on average.
 _SURE_PER_DIM = 75
 _LEAST_LOSS = 1.0
+# It is at least this part of the distance to where so many trials are as there are parameters, and
+# one more.
+_ALONE = 0.3
 # Points are on two hills if the gap between them is so many times as wide as they spread.
 _APART = 4.0
 # The best trials may all be on one hill, and another one be higher. From so many trials all over
@@ -88,6 +92,7 @@ class Drawn(NamedTuple):
 
     point: list[float]  # of the cube
     at_guess: bool  # where the answer would be if it were given now
+    is_repeat: bool = False  # the very point of a trial, once more
 
 
 class _Where(NamedTuple):
@@ -119,6 +124,7 @@ class LocalSearch:
         self._checkpoint = Checkpoint(_GROWTH, late=_N_DATA, late_growth=_LATE_GROWTH)
         self._fitted_to: tuple[Reference, Reference] | None = None
         self._where: _Where | None = None
+        self._again: list[int] = []  # trials whose values nothing else speaks for
 
     def draw(self, rng: np.random.Generator, off_corners: bool = False) -> Drawn | None:
         """Return a point of the cube, or None while there are too few trials to go by.
@@ -135,10 +141,14 @@ class LocalSearch:
         if fitted_to != self._fitted_to:
             self._fitted_to = fitted_to
             self._where = None  # if this fails, it does so once for the same trials
-            points, rewards, bias = self._tree.told(reference)
-            enough = len(points) >= _ELITE_PER_DIM[0] * len(self._slots)
+            told = self._tree.told(reference)
+            self._again = told.numbers[told.is_outlier].tolist()
+            enough = len(told.points) >= _ELITE_PER_DIM[0] * len(self._slots)
             if enough:
-                self._where = self._fit(points, rewards, bias)
+                self._where = self._fit(told)
+        again = self._to_repeat()
+        if again is not None:
+            return Drawn(again, at_guess=True, is_repeat=True)
         if self._where is None:
             return None
         hills, shares, guess, width, side = self._where
@@ -158,6 +168,13 @@ class LocalSearch:
             point = np.where(unordered, np.where(mutant, rng.random(len(point)), donor), point)
         return Drawn(point.tolist(), at_guess)
 
+    def _to_repeat(self) -> list[float] | None:
+        """Return the point of a trial that is to be evaluated once more, if there is one."""
+        for number in self._again:
+            if number in self._tree and self._tree.n_at(number) == 1:
+                return self._tree.point(number)
+        return None
+
     def _on_faces(
         self, point: FloatArray, elite: Elite, rng: np.random.Generator, off_corners: bool
     ) -> FloatArray:
@@ -168,13 +185,14 @@ class LocalSearch:
             moved[rng.choice(continuous)] = False
         return np.where(moved, elite.face, point)
 
-    def _fit(self, points: FloatArray, rewards: FloatArray, bias: FloatArray) -> _Where:
+    def _fit(self, told: Told) -> _Where:
         """Fit distributions to where the best point may be, and around the best guess.
 
         Under noise the best values are the luckiest ones, and a distribution fitted to them is as
         wide as the noise, however many trials there are. A Gaussian process tells them apart, and
         says where around them it may be better still.
         """
+        points, rewards, bias = told.points, told.rewards, told.bias
         n, n_dims = points.shape
         least, most = (per_dim * n_dims for per_dim in _ELITE_PER_DIM)
         size = min(max(int(n * _ELITE_SHARE), least), most, n)
@@ -219,7 +237,10 @@ class LocalSearch:
         hills = self._hills(winners)
         # What few winners say about how wide a hill is, is little: it is not narrower than others.
         spread = np.maximum(_within(hills), _LEAST_SPREAD * _within(self._hills(best_points)))
-        slots = np.maximum(self._slots, 2 * spread)
+        # A best trial that stands alone may be the first of a hill that nobody has seen.
+        gaps = np.sqrt(((points - guess) ** 2).mean(axis=1))
+        alone = float(np.partition(gaps, n_dims + 1)[n_dims + 1]) if n > n_dims + 1 else 0.0
+        slots = np.maximum(self._slots, 2 * np.maximum(spread, _ALONE * alone))
         elites = [Elite(hill, slots) for hill in hills]
         gaps = [(((hill - guess) / elite.std) ** 2).sum(axis=1).min() for hill in hills]
         around = elites[int(np.argmin(gaps))].moved_to(guess)

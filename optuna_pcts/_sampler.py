@@ -63,6 +63,11 @@ _NEAR_CENTER = 0.1
 # So many middles are asked before the first feedback. They are a good start, but not a good grid.
 _MANY_BLIND = 16
 
+# This share of the asks that are the tree's goes level by level, whatever the bounds say; and this
+# one where nothing is left to gain.
+_LEVEL_SHARE = 0.5
+_NOTHING_LEFT_SHARE = 0.9
+
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
 
@@ -674,6 +679,9 @@ class _Search:
         tree.remove(number)  # in case it was asked before
         is_taken, at_guess = True, False
         is_local = rng.random() < local_share and not fixed
+        # Where nothing is left to gain, something better can only be elsewhere.
+        has_nothing_left = local_share < 1 and tree.has_nothing_left and not fixed
+        is_local &= not has_nothing_left
         for off_corners in (not knows_all, True) if is_local else ():
             drawn = self._draw(rng, off_corners)
             if drawn is None:
@@ -682,11 +690,16 @@ class _Search:
             point = space.to_unit(params)
             assert point is not None, "a value of the space lies in it"
             depth, is_taken = tree.locate(point)
-            if not is_taken:
+            if drawn.is_repeat or not is_taken:
+                is_taken = False
                 break
         if is_taken:
             at_guess = False
-            leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
+            share = _LEVEL_SHARE if not has_nothing_left else _NOTHING_LEFT_SHARE
+            by_level = local_share > 0 and not fixed and rng.random() < share
+            leaf = tree.select_level(rng) if by_level else None
+            if leaf is None:
+                leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)
             if fixed and not leaf.is_empty:
                 spread = 1.0  # its centre has been asked
             params = space.from_unit(self._point_in(leaf, spread, rng)) | {

@@ -59,6 +59,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optuna_pcts._fidelity import BiasModel
+from optuna_pcts._outliers import believable
+from optuna_pcts._outliers import places_of
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._policy import NodeStatistics
 from optuna_pcts._policy import Policy
@@ -71,8 +73,15 @@ _GROWTH = 1.25
 # Everything below this quantile of the values is as good as a failure: reward 0. Where exactly a
 # bad region is bad must not cost resolution where it is good.
 _CLIP_QUANTILE = 0.5
-# A value this many ranges above the best of the scale's own trials waits for the next scale.
-_MAX_REWARD = 10.0
+# A value this many ranges above the best of the scale's own trials waits for the next scale, which
+# also says whether it is believed.
+_MAX_REWARD = 2.0
+# What a point anywhere is worth is seen from so many trials and so many for each parameter, those
+# that ended first: later ones are where values are good.
+_FIRST = (10, 2)
+# There is nothing left to gain where this share of the trials, at least so many, are as good as
+# the best one up to this part of what it is better than a point anywhere.
+_NOTHING_LEFT = (0.1, 8, 1e-6)
 # What is subtracted from a bound to put it after all others, without losing their order.
 _LAST = 1e6
 
@@ -166,6 +175,16 @@ class Reference(NamedTuple):
     n_revisions: int  # how often they became others, or their feedback did
 
 
+class Told(NamedTuple):
+    """What trials tell, an entry or a row each."""
+
+    numbers: NDArray[np.intp]
+    points: FloatArray
+    rewards: FloatArray
+    bias: FloatArray
+    is_outlier: NDArray[np.bool_]
+
+
 class _Columns:
     """Named numpy columns of one common, growing length."""
 
@@ -204,6 +223,7 @@ class _Nodes(_Columns):
     total: FloatArray  # sum of rewards
     square: FloatArray  # sum of their squares
     bias: FloatArray  # sum of the zeta of their fidelities
+    merit: FloatArray  # sum of what they are better than a point anywhere
     center: NDArray[np.float32]  # (n_dims, n)
     first_trial: NDArray[np.int32]  # head of the list of trials whose deepest cell this is
     b_min: FloatArray  # (n_instances, n)
@@ -238,6 +258,7 @@ class _Trials(_Columns):
     ended: NDArray[np.bool_]  # what it was told is final
     ended_at: FloatArray  # seconds
     value: FloatArray  # larger is better; NaN: failed
+    believed: FloatArray  # the same without what nothing else speaks for
     fidelity: FloatArray  # of the value
     point: FloatArray  # (n_dims, n)
 
@@ -290,6 +311,7 @@ class Tree:
             total=(np.float64, 0.0, ()),
             square=(np.float64, 0.0, ()),
             bias=(np.float64, 0.0, ()),
+            merit=(np.float64, 0.0, ()),
             center=(np.float32, 0.5, (self._n_dims,)),
             first_trial=(np.int32, -1, ()),
             b_min=(np.float64, math.inf, (len(instances),)),
@@ -301,6 +323,7 @@ class Tree:
             ended=(np.bool_, False, ()),
             ended_at=(np.float64, 0.0, ()),
             value=(np.float64, math.nan, ()),
+            believed=(np.float64, math.nan, ()),
             fidelity=(np.float64, 1.0, ()),
             point=(np.float64, math.nan, (self._n_dims,)),
         )
@@ -314,6 +337,8 @@ class Tree:
         self._half_low, self._half_unit = 0.0, 0.5
         # The same of the median and the best, whatever a reward is: that of the local asks.
         self._half_local = 0.0, 0.5
+        self._half_anywhere = 0.0, 0.5  # the same of a point anywhere, and the best
+        self._has_nothing_left = False
         self._reward_scale = reward
         self._max_reward = _MAX_REWARD if isinstance(reward, str) else 1.0
         self._bias = BiasModel() if bias is None else bias
@@ -376,8 +401,8 @@ class Tree:
             self.refresh()
         return reference
 
-    def told(self, reference: Reference) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the points (a row each), rewards and biases of the trials of a reference.
+    def told(self, reference: Reference) -> Told:
+        """Return what the trials of a reference tell.
 
         The rewards are those to be expected at full fidelity, which may be off by the bias. Here
         the median is 0 and the best 1 in any case; what is worse is less than 0, and a failure
@@ -385,8 +410,45 @@ class Tree:
         """
         rows = self._located(reference)
         low, unit = self._half_local
-        bias = self._bias.zeta(self._trials.fidelity[rows]) / 2 / unit
-        return self._trials.point[:, rows].T, _scaled(self._values(rows), low, unit), bias
+        points = self._trials.point[:, rows].T
+        values, is_outlier = self._believable(rows)
+        return Told(
+            rows,
+            points,
+            _scaled(values, low, unit),
+            self._bias.zeta(self._trials.fidelity[rows]) / 2 / unit,
+            is_outlier,
+        )
+
+    def _believable(self, rows: NDArray[np.intp]) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return the values of trials at full fidelity without outliers, and which are some."""
+        values = self._expected(self._trials.value[rows], rows)
+        is_outlier = np.zeros(len(rows), dtype=bool)
+        finite = np.isfinite(values)
+        places = places_of(self._trials.point[:, rows[finite]].T, self._tolerance)
+        if self._reward_scale == "clipped":
+            values[finite], is_outlier[finite] = believable(values[finite], places)
+        return values, is_outlier
+
+    def n_at(self, number: int) -> int:
+        """Return how many trials were asked at the point of a trial, itself among them."""
+        trials = self._trials
+        point, count = trials.point[:, number], 0
+        other = int(self._nodes.first_trial[trials.node[number]])
+        while other >= 0:
+            count += bool((np.abs(trials.point[:, other] - point) <= self._tolerance).all())
+            other = int(trials.next[other])
+        return count
+
+    def point(self, number: int) -> list[float]:
+        """Return where a trial is."""
+        found: list[float] = self._trials.point[:, number].tolist()
+        return found
+
+    @property
+    def has_nothing_left(self) -> bool:
+        """Whether many trials are as good as the best, as far as anybody cares."""
+        return self._has_nothing_left
 
     def _located(self, reference: Reference) -> NDArray[np.intp]:
         """Return the trials of a reference that are known with every coordinate."""
@@ -516,6 +578,39 @@ class Tree:
             node = child
         return Leaf(int(nodes.depth[node]), lower, upper, not columns.n_asked[node])
 
+    def select_level(self, rng: np.random.Generator) -> Leaf | None:
+        """Return an empty cell of one depth next to where it is best, or None if there is none.
+
+        Each depth has its turn, down to where a tree that is cut everywhere alike would end, so
+        that no region is left for ever. Of each, the leaf with the best mean is cut (after SOO:
+        Munos, 2011); for one without feedback its parent's mean stands.
+        """
+        self.refresh()
+        nodes = self._nodes
+        deepest = max(self.n_asked, 1).bit_length()
+        n = self.n_nodes
+        is_open = (nodes.first_child[:n] < 0) & (nodes.depth[:n] <= deepest)
+        leaves = np.flatnonzero(is_open & ((nodes.n_asked[:n] == 0) | ~nodes.final[:n]))
+        # Those that hold a trial are cut to have an empty one.
+        depths = nodes.depth[leaves] + (nodes.n_asked[leaves] > 0)
+        leaves, depths = leaves[depths <= deepest], depths[depths <= deepest]
+        if not len(leaves):
+            return None
+        leaves = leaves[depths == rng.choice(np.unique(depths))]
+        told = np.where(nodes.n_told[leaves] > 0, leaves, np.maximum(nodes.parent[leaves], 0))
+        merits = nodes.merit[told] / np.maximum(nodes.n_told[told], 1)
+        node = int(rng.choice(leaves[merits >= merits.max() - 1e-12]))
+        cell = self._cell_at(self._path(node)[::-1])
+        if nodes.n_asked[node]:
+            self._split(node, *cell)
+            first = int(nodes.first_child[node])
+            children = np.arange(first, first + int(nodes.n_children[node]))
+            fewest = nodes.n_asked[children]
+            child = int(rng.choice(children[fewest == fewest.min()]))
+            self._narrow(cell, nodes.scalars(), node, child)
+            node = child
+        return Leaf(int(nodes.depth[node]), *cell, not nodes.n_asked[node])
+
     # ------------------------------------------------------------------ trials come and go
 
     def place(self, number: int, point: Sequence[float], depth: int | None = None) -> bool:
@@ -589,7 +684,7 @@ class Tree:
         """
         trials = self._trials
         self._take_back(number)
-        trials.value[number] = value
+        trials.value[number] = trials.believed[number] = value
         trials.fidelity[number] = fidelity
         trials.told[number] = True
         trials.ended[number] = ended
@@ -622,7 +717,7 @@ class Tree:
 
     def _count_told(self, number: int, sign: int) -> None:
         nodes = self._nodes
-        reward, bias = self._reward(number)
+        reward, bias, merit = self._reward(number)
         path = self._path(int(self._trials.node[number]))
         self._replicated |= bool(nodes.final[path[0]])
         rows = np.array(path)
@@ -630,6 +725,7 @@ class Tree:
         nodes.n_ended[rows] += sign * int(self._trials.ended[number])
         nodes.total[rows] += sign * reward
         nodes.square[rows] += sign * reward * reward
+        nodes.merit[rows] += sign * merit
         if bias:
             nodes.bias[rows] += sign * bias
         self._dirty.update(path)
@@ -709,12 +805,13 @@ class Tree:
             if child != node:
                 nodes.n_asked[child] += 1
                 if trials.told[number]:
-                    reward, bias = self._reward(number)
+                    reward, bias, merit = self._reward(number)
                     nodes.n_told[child] += 1
                     nodes.n_ended[child] += trials.ended[number]
                     nodes.total[child] += reward
                     nodes.square[child] += reward * reward
                     nodes.bias[child] += bias
+                    nodes.merit[child] += merit
             number = following
         self._dirty.update(range(first, first + n_children), self._path(node))
 
@@ -766,25 +863,30 @@ class Tree:
         )
         return rewards
 
-    def _reward(self, number: int) -> tuple[float, float]:
-        """Return the reward of a trial and its bias, without the price of an array."""
-        value, fidelity = float(self._trials.value[number]), float(self._trials.fidelity[number])
+    def _reward(self, number: int) -> tuple[float, float, float]:
+        """Return reward, bias and merit of a trial, without the price of an array."""
+        value = float(self._trials.believed[number])
+        fidelity = float(self._trials.fidelity[number])
         if value != value or value == math.inf:
-            return float(value == math.inf), 0.0
+            return float(value == math.inf), 0.0, float(value == math.inf)
         bias = 0.0
         if fidelity < 1:
             value += float(self._bias.shift(fidelity))
             bias = float(self._bias.zeta(fidelity)) / 2 / self._half_unit
         reward = (value / 2 - self._half_low) / self._half_unit
-        return min(max(reward, 0.0), self._max_reward), bias
+        merit = (value / 2 - self._half_anywhere[0]) / self._half_anywhere[1]
+        return min(max(reward, 0.0), self._max_reward), bias, min(max(merit, 0.0), _MAX_REWARD)
 
     def _values(self, rows: NDArray[np.intp]) -> FloatArray:
         """Return the values that trials would have at full fidelity, as far as is known."""
-        values: FloatArray = self._trials.value[rows]
+        return self._expected(self._trials.believed[rows], rows)
+
+    def _expected(self, values: FloatArray, rows: NDArray[np.intp]) -> FloatArray:
         fidelity = self._trials.fidelity[rows]
+        expected: FloatArray = values
         if (fidelity < 1).any():
-            values = values + self._bias.shift(fidelity)
-        return values
+            expected = values + self._bias.shift(fidelity)
+        return expected
 
     def _learn(self) -> bool:
         """Take the reward scale and the prior anew, if it is time; return whether they moved.
@@ -798,7 +900,12 @@ class Tree:
         rows = self._rows(reference)
         self._is_partial = bool((self._trials.fidelity[rows] < 1).any())
         self._bias.learn(rows.tolist())
-        values = self._values(rows)
+        trials = self._trials
+        trials.believed[: trials.length] = trials.value[: trials.length]
+        values, is_outlier = self._believable(rows)
+        trials.believed[rows] -= np.where(
+            is_outlier, self._expected(trials.value[rows], rows) - values, 0.0
+        )
         halves = values[np.isfinite(values)] / 2
         best = float(halves.max()) if len(halves) else 0.0
         low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
@@ -809,6 +916,7 @@ class Tree:
             low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little
         self._half_local = low, best - low
         self._half_low, self._half_unit = low, unit = self._half_scale(halves)
+        self._learn_merit(reference, best, halves)
         largest = sys.float_info.max
         self._bias.scale(min(max(2 * low, -largest), largest), min(2 * unit, largest))
         if self._prior_std is not None:
@@ -819,6 +927,17 @@ class Tree:
                 AdditiveModel(points, rewards, self._splitter.categories) if enough else None
             )
         return True
+
+    def _learn_merit(self, reference: Reference, best: float, halves: FloatArray) -> None:
+        """Take anew what a point anywhere is worth. All values are halved."""
+        n_first = _FIRST[0] + _FIRST[1] * self._n_dims
+        first = self._values(self._rows(reference._replace(n=min(reference.n, n_first)))) / 2
+        first = first[np.isfinite(first)]
+        low = float(np.median(first)) if len(first) else best
+        self._half_anywhere = low, best - low if low < best else self._half_unit
+        n_best = int(len(halves) * _NOTHING_LEFT[0])
+        top = np.partition(halves, -n_best)[-n_best] if n_best >= _NOTHING_LEFT[1] else -math.inf
+        self._has_nothing_left = best - top <= _NOTHING_LEFT[2] * self._half_anywhere[1]
 
     def _half_scale(self, halves: FloatArray) -> tuple[float, float]:
         """Return the value of reward 0 and the size of one reward, from values; all halved."""
@@ -855,12 +974,15 @@ class Tree:
         """Sum the rewards up the tree, level by level."""
         nodes, trials = self._nodes, self._trials
         rows = np.flatnonzero(trials.told[: trials.length])
-        rewards = self._rewards(self._values(rows))
+        values = self._values(rows)
+        rewards = self._rewards(values)
+        merits = np.clip(_scaled(values, *self._half_anywhere), 0.0, _MAX_REWARD)
         at = trials.node[rows]
         n = self.n_nodes
         nodes.total[:n] = np.bincount(at, weights=rewards, minlength=n)
         nodes.square[:n] = np.bincount(at, weights=rewards * rewards, minlength=n)
-        columns = [nodes.total, nodes.square]
+        nodes.merit[:n] = np.bincount(at, weights=merits, minlength=n)
+        columns = [nodes.total, nodes.square, nodes.merit]
         nodes.bias[:n] = 0.0
         fidelity = trials.fidelity[rows]
         if (fidelity < 1).any():
