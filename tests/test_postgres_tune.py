@@ -23,12 +23,12 @@ from examples.postgres.knobs import Cost
 from examples.postgres.knobs import Knob
 from examples.postgres.knobs import Knobs
 from examples.postgres.server import EmbeddedServer
+from examples.postgres.storage import open_storage
 from examples.postgres.tune import best_configuration
 from examples.postgres.tune import COST
 from examples.postgres.tune import FAILURE
 from examples.postgres.tune import make_pruner
 from examples.postgres.tune import make_sampler
-from examples.postgres.tune import open_storage
 from examples.postgres.tune import QUERIES
 from examples.postgres.tune import RECONFIGURATION
 from examples.postgres.tune import SAMPLERS

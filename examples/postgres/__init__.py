@@ -10,6 +10,8 @@ Read the modules in this order; none knows one that comes after it.
 ``server``     an embedded PostgreSQL that this process owns
 ``own_server`` a PostgreSQL that belongs to the user
 ``evaluator``  from one configuration to the next at least cost; runs the workload
+``storage``    where the study is kept
+``flight``     what a worker has asked and not told
 ``tune``       the study: several trials in flight, asked and told
 ``report``     tables, pictures and the configuration to copy
 ``cli``        options that the commands share, and how they begin

@@ -22,10 +22,10 @@ from examples.postgres.failure import one_line
 from examples.postgres.paired import measure_pairs
 from examples.postgres.report import found_text
 from examples.postgres.report import write_report
+from examples.postgres.storage import open_storage
 from examples.postgres.tune import best_configuration
 from examples.postgres.tune import make_pruner
 from examples.postgres.tune import make_sampler
-from examples.postgres.tune import open_storage
 from examples.postgres.tune import SAMPLERS
 from examples.postgres.tune import shared_order
 from examples.postgres.tune import spent

@@ -42,6 +42,11 @@ def held() -> Iterator[None]:
     heed()
 
 
+def is_noted() -> bool:
+    """Whether somebody waits for this process to end."""
+    return _is_noted
+
+
 def heed() -> None:
     """Raise an interrupt that was noted."""
     if _is_noted:

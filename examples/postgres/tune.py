@@ -19,18 +19,18 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import fail_stale_trials
-from optuna.storages import RetryFailedTrialCallback
 from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
-from sqlalchemy import event
-from sqlalchemy.exc import SQLAlchemyError
 
 from examples.postgres import interrupt
 from examples.postgres.evaluator import Evaluator
 from examples.postgres.evaluator import Measurement
 from examples.postgres.failure import ConfigError
+from examples.postgres.flight import FlightLog
+from examples.postgres.flight import left_over
 from examples.postgres.knobs import Cost
+from examples.postgres.storage import HEARTBEAT
 from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
@@ -47,11 +47,6 @@ WORKER = "worker"  # the host, or container, that ran it
 
 # Of the study: what all workers of one study must have in common.
 SPLIT_ORDER = "split_order"
-
-# Seconds between two signs of life of a trial in flight, and after how many without one its worker
-# counts as dead. Longer than any round: a worker gives signs between rounds.
-_HEARTBEAT = 15
-_GRACE = 120
 
 OnTrial = Callable[[FrozenTrial], object]
 
@@ -123,42 +118,6 @@ def make_pruner(sampler: str, n_rounds: int) -> BasePruner:
     return optuna.pruners.MedianPruner(n_warmup_steps=2)  # Optuna's default, but for the warm-up
 
 
-def open_storage(url: str) -> optuna.storages.RDBStorage:
-    """Return a storage in which trials of a worker that died are given to another one.
-
-    SQLite in a mode that does not wait for the disk at every report: a crash of the machine may
-    lose the last reports, but not the file.
-    """
-    try:
-        storage = _connect(url)
-    except SQLAlchemyError:  # perhaps another run was just making the tables
-        time.sleep(1.0)
-        storage = _connect(url)
-    if storage.engine.dialect.name == "sqlite":
-
-        @event.listens_for(storage.engine, "connect")
-        def relax(connection: Any, _: object) -> None:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-
-        storage.engine.dispose()  # the connections that were made before
-    return storage
-
-
-def _connect(url: str) -> optuna.storages.RDBStorage:
-    with warnings.catch_warnings():
-        # Experimental, and by the one name that all supported versions of Optuna know.
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        return optuna.storages.RDBStorage(
-            url,
-            engine_kwargs={"pool_pre_ping": True},  # the storage may have been restarted
-            heartbeat_interval=_HEARTBEAT,
-            grace_period=_GRACE,
-            failed_trial_callback=RetryFailedTrialCallback(),
-        )
-
-
 def spent(study: optuna.Study) -> float:
     """Return the seconds that all trials of a study have cost."""
     trials = study.get_trials(deepcopy=False)
@@ -189,8 +148,9 @@ def tune(
 
     Everything that matters is in the storage, so that a later call goes on where this one ended.
     Trials that were asked and not run, because of the budget or Ctrl-C, go back into the queue.
-    Any number of workers may call this for one study, each with an evaluator of its own; trials
-    of a worker that was killed are run by another one after two minutes.
+    Any number of workers may call this for one study, each with an evaluator of its own. Trials of
+    a worker that was killed are run by the next one on its machine, or by another one after two
+    minutes.
 
     Args:
         study:
@@ -213,29 +173,37 @@ def tune(
             If the server does not come back after a failure. That trial is told.
     """
     flight: list[optuna.Trial] = []
-    next_beat, seen = -math.inf, set[int]()
+    next_beat = -math.inf
 
     def pulse(*running: optuna.Trial) -> None:
         nonlocal next_beat
         if time.monotonic() > next_beat:
-            next_beat = time.monotonic() + _HEARTBEAT
+            next_beat = time.monotonic() + HEARTBEAT
             _beat(study, (*flight, *running))
-            _take_over(study, seen)
+            _take_over(study)
 
-    with interrupt.held():
+    def started(trial: FrozenTrial) -> None:
+        log.note((*flight, trial))
+        _beat(study, [trial])
+
+    with interrupt.held(), FlightLog() as log:
+        for lost in left_over(study):
+            _end(study, lost)
         try:
             while (n_left := _n_left(study, n_trials)) > 0 and (cost := spent(study)) < budget:
                 if isinstance(study.sampler, PCTSSampler):
                     study.sampler.finish(cost >= 0.9 * budget)
                 while len(flight) < min(in_flight, n_left):
-                    flight.append(_ask(study, evaluator))
+                    with suppress(UpdateFinishedTrialError):  # as below
+                        flight.append(_ask(study, evaluator, started))
                 pulse()
                 trial = _next(flight, evaluator, in_flight)
                 flight.remove(trial)
                 try:
                     _evaluate(study, trial, evaluator, fraction, pulse)
                 except UpdateFinishedTrialError:
-                    # This process stood still for so long that another one took the trial over.
+                    # This process stood still for so long that another one took the trial over, or
+                    # the storage went away just when it had been told.
                     evaluator.recover()
                     continue
                 if on_trial is not None:
@@ -244,14 +212,21 @@ def tune(
         finally:
             for trial in flight:
                 _put_back(study, trial)
+            log.forget_ended(study)
 
 
-def _ask(study: optuna.Study, evaluator: Evaluator) -> optuna.Trial:
-    with warnings.catch_warnings():
-        # Optuna gives signs of life only in its own loop; here this one does.
-        warnings.filterwarnings("ignore", message="Heartbeat of storage")
-        trial = study.ask(evaluator.knobs.distributions)
-    _beat(study, [trial])
+def _ask(
+    study: optuna.Study, evaluator: Evaluator, started: Callable[[FrozenTrial], object]
+) -> optuna.Trial:
+    """Do what study.ask does, but say at once which trial it is: a worker can die within."""
+    study._thread_local.cached_all_trials = None
+    trial_id = study._pop_waiting_trial_id()
+    if trial_id is None:
+        trial_id = study._storage.create_new_trial(study._study_id)
+    started(study._storage.get_trial(trial_id))
+    trial = optuna.Trial(study, trial_id)
+    for name, distribution in evaluator.knobs.distributions.items():
+        trial._suggest(name, distribution)
     return trial
 
 
@@ -263,23 +238,11 @@ def _beat(study: optuna.Study, trials: Iterable[optuna.Trial | FrozenTrial]) -> 
             storage.record_heartbeat(trial._trial_id)
 
 
-def _take_over(study: optuna.Study, seen: set[int]) -> None:
-    """Fail trials of dead workers, and queue each again: the retry stands for it.
-
-    Args:
-        study:
-            With heartbeats; without, nothing is done.
-        seen:
-            Numbers of the running trials that this worker knows of.
-    """
+def _take_over(study: optuna.Study) -> None:
+    """Fail trials of dead workers, and queue each again: the retry stands for it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         fail_stale_trials(study)
-    # Optuna takes a trial without a sign of life, of a worker that was killed within ask, for
-    # alive. So whoever sees a trial for the first time gives one.
-    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    _beat(study, (trial for trial in running if trial.number not in seen))
-    seen.update(trial.number for trial in running)
 
 
 def _n_left(study: optuna.Study, n_trials: int | None) -> float:
@@ -351,10 +314,20 @@ def _tell(
     study.tell(trial, value, state=state)
 
 
-def _put_back(study: optuna.Study, trial: optuna.Trial) -> None:
+def _put_back(study: optuna.Study, trial: optuna.Trial | FrozenTrial) -> None:
     """Queue a trial that was not run: if it failed, that would count against its cell."""
     with suppress(UpdateFinishedTrialError):  # another worker took it over
         study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+
+
+def _end(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Tell a trial of a killed worker as pruned with what it has reported, or queue it."""
+    if not trial.intermediate_values:
+        _put_back(study, trial)
+        return
+    with suppress(UpdateFinishedTrialError):
+        study._storage.set_trial_user_attr(trial._trial_id, FAILURE, "killed")
+        study.tell(trial.number, state=TrialState.PRUNED)
 
 
 def best_configuration(study: optuna.Study, evaluator: Evaluator) -> dict[str, Any] | None:
