@@ -21,6 +21,8 @@ from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
 from optuna_pcts._process import Process
 from optuna_pcts._process import reflected
+from optuna_pcts._repeats import places_of
+from optuna_pcts._repeats import real_share
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
 from optuna_pcts._tree import Told
@@ -74,7 +76,20 @@ _SURE_PER_DIM = 75
 _LEAST_LOSS = 1.0
 # It is at least this part of the distance to where so many trials are as there are parameters, and
 # one more.
-_ALONE = 0.3
+_ALONE = 0.0
+# If so much of what is seen may be noise, the best trials are asked again: one after so many
+# trials, up to so many. What of it is real after all makes a function rugged, if it is so much.
+_NOISY = 0.01
+_TRIALS_PER_REPEAT = 12
+_N_REPEATS = 4
+_RUGGED = 0.5
+# Then this share of the local asks moves one of so many best trials, mostly the first, a step so
+# long: along one axis with this probability, otherwise along a second one with the same, and so on.
+_AT_BASES = 0.9
+_ONE_AXIS = 0.6
+_N_BASES = 4
+_BASE_RANK = 0.5
+_FAR_STEP = 0.2
 # Points are on two hills if the gap between them is so many times as wide as they spread.
 _APART = 4.0
 # The best trials may all be on one hill, and another one be higher. From so many trials all over
@@ -103,6 +118,7 @@ class _Where(NamedTuple):
     guess: Elite
     width: float  # how many times as wide as these hills points are drawn
     side: float | None  # how many times as far away as the guess may be off its sides are
+    bases: FloatArray  # the best trials, if the function is rugged; none otherwise
 
 
 class LocalSearch:
@@ -151,7 +167,9 @@ class LocalSearch:
             return Drawn(again, at_guess=True, is_repeat=True)
         if self._where is None:
             return None
-        hills, shares, guess, width, side = self._where
+        hills, shares, guess, width, side, bases = self._where
+        if len(bases) and rng.random() < _AT_BASES:
+            return Drawn(self._along_some_axes(bases, rng).tolist(), at_guess=False)
         at_side = side is not None and rng.random() < _AT_SIDE
         at_guess = not at_side and rng.random() < 0.5
         if at_side or at_guess:
@@ -167,6 +185,24 @@ class LocalSearch:
             mutant = rng.random(len(point)) < min(chance, _MUTATIONS / 2)
             point = np.where(unordered, np.where(mutant, rng.random(len(point)), donor), point)
         return Drawn(point.tolist(), at_guess)
+
+    def _along_some_axes(self, bases: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return one of the best points moved far along few axes (as DDS: Tolson, 2007).
+
+        Where neighbours say nothing, what is good about a point is most of its coordinates.
+        """
+        n_dims = len(self._slots)
+        rank = min(int(rng.exponential(_BASE_RANK)), len(bases) - 1)
+        n_moved = min(int(rng.geometric(_ONE_AXIS)), n_dims)
+        moved = np.isin(np.arange(n_dims), rng.choice(n_dims, n_moved, replace=False))
+        step = np.maximum(_FAR_STEP, self._slots) * rng.standard_normal(n_dims)
+        point = np.where(moved, reflected(bases[rank] + step), bases[rank])
+        return np.where(moved & (self._categories > 0), rng.random(n_dims), point)
+
+    @property
+    def is_rugged(self) -> bool:
+        """Whether neighbours say little about a point, and it is not noise."""
+        return self._where is not None and len(self._where.bases) > 0
 
     def _to_repeat(self) -> list[float] | None:
         """Return the point of a trial that is to be evaluated once more, if there is one."""
@@ -204,7 +240,7 @@ class LocalSearch:
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
             elite = Elite(points[best[:size]], self._slots, weights)
-            return _Where([elite], np.ones(1), elite, 1.0, None)
+            return _Where([elite], np.ones(1), elite, 1.0, None, points[:0])
         # Of a function as smooth as can be, and of what is far away, few trials say more than is
         # true.
         settled = n >= _SETTLED_PER_DIM * n_dims
@@ -224,6 +260,12 @@ class LocalSearch:
             has_relevance=True,
         )
         order = np.argsort(-process.mean, kind="stable")[:size]
+        at = places_of(points, np.maximum(self._slots, 1e-9) / 4)
+        n_repeats = n - len(np.unique(at))
+        if process.noise > _NOISY and n_repeats < min(n // _TRIALS_PER_REPEAT, _N_REPEATS):
+            self._again += told.numbers[candidates[order[:_N_REPEATS]]].tolist()
+        real = real_share(process.noise_variance, rewards[has_value], at[has_value])
+        is_rugged = process.noise > _NOISY and real is not None and real > _RUGGED
         best_points = points[candidates[order]]
         elite = Elite(best_points, self._slots, weights)
         rng = np.random.default_rng(n)  # the same in all workers
@@ -259,7 +301,8 @@ class LocalSearch:
             side = process.reach(guess, steps, _SIDE)
             if n >= _SURE_PER_DIM * n_dims:
                 width = max(1.0, process.reach(guess, steps, _LEAST_LOSS))
-        return _Where(elites, shares, around, width, side)
+        best_few = points[candidates[:_N_BASES]] if is_rugged else points[:0]
+        return _Where(elites, shares, around, width, side, best_few)
 
     def _hills(self, points: FloatArray) -> list[FloatArray]:
         """Return points in groups that lie apart, along a parameter or where they differ most."""

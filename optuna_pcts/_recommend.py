@@ -13,7 +13,6 @@ from typing import Any
 from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 import optuna
 from optuna.study import StudyDirection
 
@@ -21,12 +20,13 @@ from optuna_pcts._checks import check_integer
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
 from optuna_pcts._history import Status
-from optuna_pcts._outliers import believable
-from optuna_pcts._outliers import places_of
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
 from optuna_pcts._process import Process
+from optuna_pcts._repeats import believable
+from optuna_pcts._repeats import places_of
+from optuna_pcts._repeats import real_share
 from optuna_pcts._space import SearchSpace
 
 
@@ -50,8 +50,6 @@ _NO_NOISE = 0.9
 # In between, this share of what it does not explain is taken to be real. Nobody can tell a rugged
 # function from noise where no point was evaluated twice; these are what loses least on both.
 _REAL = 0.3
-# So many repeated evaluations count as much as this guess does.
-_N_GUESSED = 1.0
 # Logarithms are taken of how far values are below the best, relative to what this share of them
 # is; and only if so much more of their variance is explained then.
 _TOP = 0.1
@@ -178,7 +176,9 @@ def _recommend(
     if is_warped:
         process, believed, values = warped, warp.of(believed), warp.of(values)
     own = believed[candidates]
-    real = _real_share(process.noise_variance, max(fits), values, places)
+    real = real_share(process.noise_variance, values, places)
+    if real is None:
+        real = _REAL if _FITS <= max(fits) < _NO_NOISE else 1.0
     mean = process.mean + real * (own - process.mean)
     # If it is noise, the truth is where the process says, or as far off as what is real in it; if
     # all of it is real, it is the trial's own value.
@@ -265,27 +265,3 @@ def _with_what_is_missing(
     has_not = np.where(patterns, 0.75, 0.25)
     filled = np.concatenate([np.where(missing, known, points), has_not], axis=1)
     return filled, [*categories, *[2] * patterns.shape[1]]
-
-
-def _real_share(
-    unexplained: float, fit: float, values: FloatArray, places: NDArray[np.intp]
-) -> float:
-    """Return how much of what the process takes for noise is there if it is evaluated again.
-
-    Where points were evaluated twice, that is known; otherwise it is guessed from how well the
-    process fits.
-    """
-    guess = _REAL if _FITS <= fit < _NO_NOISE else 1.0
-    order = np.argsort(places, kind="stable")
-    pairs = places[order][1:] == places[order][:-1]
-    squares = (np.diff(values[order])[pairs]) ** 2 / 2
-    if not len(squares):
-        return guess
-    if not squares.any():
-        return 1.0
-    unexplained = max(unexplained, 1e-300)
-    noise = float(np.median(squares)) / 0.455  # of one degree of freedom
-    noise = (len(squares) * noise + _N_GUESSED * (1 - guess) * unexplained) / (
-        len(squares) + _N_GUESSED
-    )
-    return float(max(1 - noise / unexplained, 0.0))

@@ -678,6 +678,8 @@ class _Search:
         space, tree = self.space, self._tree
         tree.remove(number)  # in case it was asked before
         is_taken, at_guess = True, False
+        if self._local.is_rugged and local_share:
+            local_share = (1 + local_share) / 2  # cells tell little about each other
         is_local = rng.random() < local_share and not fixed
         # Where nothing is left to gain, something better can only be elsewhere.
         has_nothing_left = local_share < 1 and tree.has_nothing_left and not fixed

@@ -59,12 +59,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optuna_pcts._fidelity import BiasModel
-from optuna_pcts._outliers import believable
-from optuna_pcts._outliers import places_of
 from optuna_pcts._policy import FloatArray
 from optuna_pcts._policy import NodeStatistics
 from optuna_pcts._policy import Policy
 from optuna_pcts._prior import AdditiveModel
+from optuna_pcts._repeats import believable
+from optuna_pcts._repeats import places_of
 
 
 # What is taken from all trials at once (the reward scale, the prior) is taken anew when their

@@ -1,13 +1,15 @@
-"""Good values that nothing else speaks for: they are asked again instead of believed.
+"""What it tells to evaluate a point once more.
 
 A sensor that fails, or a run that ends too soon, may report what is far better than the objective
 can be. One such value must not set the scale of the rewards, nor be the answer. But a needle in a
-haystack looks the same. To ask the same point once more tells them apart, and costs one trial.
+haystack looks the same. And a rugged function looks like a smooth one with noise. To ask the same
+point once more tells them apart, and costs one trial.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,8 @@ _LEAST_TRIALS = 8
 # Values are outliers if the gap below them is so many times as wide as the best of the others is
 # above the median.
 _GAP = 1.0
+# Of the standard normal distribution.
+_NINE_IN_TEN = 1.2816
 
 
 def places_of(points: FloatArray, tolerance: Sequence[float] | FloatArray) -> NDArray[np.intp]:
@@ -48,7 +52,9 @@ def believable(
         The values, those that are not believed as good as the best of the others; and whether
         each of them is not believed.
     """
-    n_most = int(len(values) * _SHARE) if len(values) >= _LEAST_TRIALS else 0
+    if len(values) < _LEAST_TRIALS:
+        return values, np.zeros(len(values), dtype=bool)
+    n_most = int(len(values) * _SHARE)
     order = np.argsort(-values, kind="stable")[: n_most + 1]
     halves = values[order] / 2  # the range of floats is larger than a float can be
     median = float(np.median(values / 2))
@@ -58,3 +64,30 @@ def believable(
             is_outlier = values > values[order[k]]
             return np.minimum(values, values[order[k]]), is_outlier
     return values, np.zeros(len(values), dtype=bool)
+
+
+def real_share(unexplained: float, values: FloatArray, places: NDArray[np.intp]) -> float | None:
+    """Return how much of what a model does not explain is there if it is evaluated again.
+
+    Args:
+        unexplained:
+            Variance of what it does not explain, which it takes for noise.
+        values:
+            Values.
+        places:
+            The number of each one's place.
+
+    Returns:
+        At least this share is real, with a probability of nine in ten. None if no point was
+        evaluated twice.
+    """
+    order = np.argsort(places, kind="stable")
+    is_repeat = places[order][1:] == places[order][:-1]
+    n = int(np.count_nonzero(is_repeat))
+    if not n:
+        return None
+    squares = np.diff(values[order])[is_repeat] ** 2 / 2
+    # The largest variance that these squares may well come from (Wilson and Hilferty).
+    quantile = n * (1 - 2 / (9 * n) - _NINE_IN_TEN * math.sqrt(2 / (9 * n))) ** 3
+    noise = float(squares.sum()) / quantile
+    return max(1 - noise / max(unexplained, 1e-300), 0.0)
