@@ -504,6 +504,9 @@ class ObservedSpace:
             else:
                 if len(uses) <= _MAX_RANGES:
                     uses.append(_Use(distribution, trial.number, [trial.number]))
+                else:  # the last one stands for all that follow
+                    uses[-1].distribution = _widened(uses[-1].distribution, distribution)
+                    uses[-1].note(trial.number)
 
     def finish(self, trial: FrozenTrial) -> None:
         """Learn that a trial will get no more parameters."""

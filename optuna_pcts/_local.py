@@ -23,6 +23,7 @@ from optuna_pcts._process import Process
 from optuna_pcts._process import reflected
 from optuna_pcts._repeats import places_of
 from optuna_pcts._repeats import real_share
+from optuna_pcts._repeats import repeats_of
 from optuna_pcts._tree import Checkpoint
 from optuna_pcts._tree import Reference
 from optuna_pcts._tree import Told
@@ -74,9 +75,6 @@ _N_SIDES = 32
 # little: it is stretched until a draw costs this much on average.
 _SURE_PER_DIM = 75
 _LEAST_LOSS = 1.0
-# It is at least this part of the distance to where so many trials are as there are parameters, and
-# one more.
-_ALONE = 0.0
 # If so much of what is seen may be noise, the best trials are asked again: one after so many
 # trials, up to so many. What of it is real after all makes a function rugged, if it is so much.
 _NOISY = 0.01
@@ -84,7 +82,8 @@ _TRIALS_PER_REPEAT = 12
 _N_REPEATS = 4
 _RUGGED = 0.5
 # Then this share of the local asks moves one of so many best trials, mostly the first, a step so
-# long: along one axis with this probability, otherwise along a second one with the same, and so on.
+# long: along one axis with this probability, otherwise along a second one with the same, and so
+# on.
 _AT_BASES = 0.9
 _ONE_AXIS = 0.6
 _N_BASES = 4
@@ -260,11 +259,13 @@ class LocalSearch:
             has_relevance=True,
         )
         order = np.argsort(-process.mean, kind="stable")[:size]
-        at = places_of(points, np.maximum(self._slots, 1e-9) / 4)
-        n_repeats = n - len(np.unique(at))
-        if process.noise > _NOISY and n_repeats < min(n // _TRIALS_PER_REPEAT, _N_REPEATS):
+        valued = np.flatnonzero(has_value)
+        at = places_of(points[valued], np.maximum(self._slots, 1e-9) / 4)
+        again, before = repeats_of(at)
+        if process.noise > _NOISY and len(again) < min(n // _TRIALS_PER_REPEAT, _N_REPEATS):
             self._again += told.numbers[candidates[order[:_N_REPEATS]]].tolist()
-        real = real_share(process.noise_variance, rewards[has_value], at[has_value])
+        differences = rewards[valued[again]] - rewards[valued[before]]
+        real = real_share(process.noise_variance, differences)
         is_rugged = process.noise > _NOISY and real is not None and real > _RUGGED
         best_points = points[candidates[order]]
         elite = Elite(best_points, self._slots, weights)
@@ -279,10 +280,7 @@ class LocalSearch:
         hills = self._hills(winners)
         # What few winners say about how wide a hill is, is little: it is not narrower than others.
         spread = np.maximum(_within(hills), _LEAST_SPREAD * _within(self._hills(best_points)))
-        # A best trial that stands alone may be the first of a hill that nobody has seen.
-        gaps = np.sqrt(((points - guess) ** 2).mean(axis=1))
-        alone = float(np.partition(gaps, n_dims + 1)[n_dims + 1]) if n > n_dims + 1 else 0.0
-        slots = np.maximum(self._slots, 2 * np.maximum(spread, _ALONE * alone))
+        slots = np.maximum(self._slots, 2 * spread)
         elites = [Elite(hill, slots) for hill in hills]
         gaps = [(((hill - guess) / elite.std) ** 2).sum(axis=1).min() for hill in hills]
         around = elites[int(np.argmin(gaps))].moved_to(guess)

@@ -5,14 +5,17 @@ Each good trial is estimated from its neighbourhood (``_process.py``), at full f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 import sys
 from typing import Any
 from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 import optuna
 from optuna.study import StudyDirection
 
@@ -25,6 +28,7 @@ from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
 from optuna_pcts._process import Process
 from optuna_pcts._repeats import believable
+from optuna_pcts._repeats import neighbours_of
 from optuna_pcts._repeats import places_of
 from optuna_pcts._repeats import real_share
 from optuna_pcts._space import SearchSpace
@@ -41,21 +45,20 @@ _N_PROBES = 128
 _ENOUGH_PER_DIM = 10
 # Settings of the process to choose from.
 _LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
-_NOISES = (1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
+_NOISES = (1e-9, 1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
 # The process explains this share of the variance of trials that it was not told of, or it does not
 # fit: then what it takes for noise may as well be what the objective is like.
 _FITS = 0.4
-# If it explains so much, hardly anything is noise, and the best trial is hardly lucky.
-_NO_NOISE = 0.9
-# In between, this share of what it does not explain is taken to be real. Nobody can tell a rugged
-# function from noise where no point was evaluated twice; these are what loses least on both.
-_REAL = 0.3
+# If no more than this share of the variance may be noise, there is none.
+_NO_NOISE = 1e-7
 # Logarithms are taken of how far values are below the best, relative to what this share of them
-# is; and only if so much more of their variance is explained then.
+# is; and only if so much more of their variance is explained then, or so small a part of what is
+# not explained otherwise is left.
 _TOP = 0.1
 _CLEARLY_BETTER = 0.05
-# Half width of a 95 % interval, in standard deviations.
-_Z = 1.96
+_MUCH_LESS = 0.25
+# An interval misses with this probability.
+_MISS = 0.05
 _LARGEST_HALF = sys.float_info.max / 2
 
 
@@ -144,11 +147,12 @@ def _recommend(
     trials = [t for t in trials if t.fidelity == furthest]
     scale = _Scale(np.array([t.value for t in trials]))
     values = scale.of(np.array([t.value for t in trials]))
-    located = [space.to_unit(t.params) or [np.nan] * len(space) for t in trials]
-    points = np.array(located).reshape(len(trials), len(space))
+    found_at = [space.to_unit(t.params) or [np.nan] * len(space) for t in trials]
+    points = np.array(found_at).reshape(len(trials), len(space))
     places = places_of(points, space.tolerance)
     believed, is_outlier = believable(values, places)
     candidates = np.lexsort((is_outlier, -believed))[:_N_CANDIDATES]
+    located = np.flatnonzero(~np.isnan(points).all(axis=1) | (not len(space)))[-_N_DATA:]
     points, categories = _with_what_is_missing(points, space.categories)
 
     def estimate(of: FloatArray) -> Process:
@@ -172,24 +176,30 @@ def _recommend(
     warp = _Warp(believed)
     process, warped = estimate(believed), estimate(warp.of(believed))
     fits = process.fit, warped.fit
-    is_warped = fits[1] > fits[0] + _CLEARLY_BETTER
+    rests = 1 - fits[0], 1 - fits[1]
+    is_warped = rests[1] < max(rests[0] - _CLEARLY_BETTER, _MUCH_LESS * rests[0])
     if is_warped:
         process, believed, values = warped, warp.of(believed), warp.of(values)
     own = believed[candidates]
-    real = real_share(process.noise_variance, values, places)
-    if real is None:
-        real = _REAL if _FITS <= max(fits) < _NO_NOISE else 1.0
+    one, other = (located[i] for i in neighbours_of(points[located]))
+    real = real_share(process.noise_variance, values[one] - values[other])
+    if process.noise < _NO_NOISE:
+        real = 1.0
+    elif real is None:
+        # Nobody can tell a rugged function from noise where no point was evaluated twice.
+        real = float(max(fits) < _FITS)
     mean = process.mean + real * (own - process.mean)
     # If it is noise, the truth is where the process says, or as far off as what is real in it; if
     # all of it is real, it is the trial's own value.
     std = np.sqrt(process.std**2 + real * process.noise_variance)
-    low = np.minimum(process.mean - _Z * std, own)
-    high = np.maximum(process.mean + _Z * std, own)
     near = process.is_near
-    chosen: list[int] = []
-    for i in np.argsort(-mean, kind="stable"):
-        if len(chosen) < top and not near[i, chosen].any():
-            chosen.append(int(i))
+    by_mean = np.argsort(-mean, kind="stable")
+    # The best estimate of several is more likely too good than each of them is: the interval holds
+    # the truth whichever place of those that may be the best is chosen (Bonferroni).
+    may_be_best = [i for i in by_mean if mean[i] + _half_width(1) * std[i] >= mean.max()]
+    half = _half_width(len(_apart(may_be_best, near))) * std
+    low, high = np.minimum(process.mean - half, own), np.maximum(process.mean + half, own)
+    chosen = _apart(by_mean, near)[:top]
     found = []
     for i in chosen:
         value, *ends = (
@@ -207,6 +217,20 @@ def _recommend(
             )
         )
     return found
+
+
+def _half_width(n: int) -> float:
+    """Return how wide intervals are to all hold the truth, in standard deviations."""
+    return NormalDist().inv_cdf(1 - _MISS / 2 / n)
+
+
+def _apart(candidates: Iterable[int], near: NDArray[np.bool_]) -> list[int]:
+    """Return those of some candidates that are not in the place of one before them."""
+    apart: list[int] = []
+    for i in candidates:
+        if not near[i, apart].any():
+            apart.append(int(i))
+    return apart
 
 
 class _Scale:

@@ -22,17 +22,25 @@ _SHARE = 0.1
 _LEAST_TRIALS = 8
 # Values are outliers if the gap below them is so many times as wide as the best of the others is
 # above the median.
-_GAP = 1.0
+_GAP = 2.0
+# Points are as good as the same if they are no further apart along any side of the cube.
+_NEAR = 0.01
 # Of the standard normal distribution.
 _NINE_IN_TEN = 1.2816
 
 
 def places_of(points: FloatArray, tolerance: Sequence[float] | FloatArray) -> NDArray[np.intp]:
-    """Return the number of each point's place: points that are the same have the same one."""
+    """Return the number of each point's place: points that are the same have the same one.
+
+    Those that lack the same coordinates may be the same; nobody knows it of those that lack all.
+    """
     unit = np.maximum(np.asarray(tolerance, dtype=float), 1e-12) * 4
-    rounded = np.round(np.where(np.isnan(points), -1.0, points) / unit)
+    is_unknown = np.isnan(points)
+    rounded = np.round(np.where(is_unknown, -1.0, points) / unit)
     _, place = np.unique(rounded, axis=0, return_inverse=True)
     numbers: NDArray[np.intp] = np.asarray(place, dtype=np.intp).reshape(len(points))
+    nowhere = is_unknown.any(axis=1) & is_unknown.all(axis=1)
+    numbers[nowhere] = len(points) + np.arange(np.count_nonzero(nowhere))
     return numbers
 
 
@@ -66,28 +74,50 @@ def believable(
     return values, np.zeros(len(values), dtype=bool)
 
 
-def real_share(unexplained: float, values: FloatArray, places: NDArray[np.intp]) -> float | None:
+def repeats_of(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return pairs of trials of the same place, from the number of each one's place."""
+    order = np.argsort(places, kind="stable")
+    is_repeat = places[order][1:] == places[order][:-1]
+    return order[1:][is_repeat], order[:-1][is_repeat]
+
+
+def neighbours_of(points: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return pairs of trials that are nearly in the same place, each trial in one at most.
+
+    What makes a difference so near is as good as noise.
+    """
+    n = len(points)
+    gaps = np.zeros((n, n))
+    for x in points.T:
+        np.maximum(gaps, np.abs(x[:, None] - x), out=gaps)
+    first, second = np.nonzero(np.triu(gaps <= _NEAR, 1))
+    is_free = np.ones(n, dtype=bool)
+    pairs = []
+    for k in np.argsort(gaps[first, second], kind="stable"):
+        i, j = first[k], second[k]
+        if is_free[i] and is_free[j]:
+            is_free[i] = is_free[j] = False
+            pairs.append((i, j))
+    both = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def real_share(unexplained: float, differences: FloatArray) -> float | None:
     """Return how much of what a model does not explain is there if it is evaluated again.
 
     Args:
         unexplained:
             Variance of what it does not explain, which it takes for noise.
-        values:
-            Values.
-        places:
-            The number of each one's place.
+        differences:
+            Differences between two values of the same point.
 
     Returns:
-        At least this share is real, with a probability of nine in ten. None if no point was
-        evaluated twice.
+        At least this share is real, with a probability of nine in ten. None if there are none.
     """
-    order = np.argsort(places, kind="stable")
-    is_repeat = places[order][1:] == places[order][:-1]
-    n = int(np.count_nonzero(is_repeat))
+    n = len(differences)
     if not n:
         return None
-    squares = np.diff(values[order])[is_repeat] ** 2 / 2
-    # The largest variance that these squares may well come from (Wilson and Hilferty).
+    # The largest variance that they may well come from (Wilson and Hilferty).
     quantile = n * (1 - 2 / (9 * n) - _NINE_IN_TEN * math.sqrt(2 / (9 * n))) ** 3
-    noise = float(squares.sum()) / quantile
+    noise = float((differences**2).sum()) / 2 / quantile
     return max(1 - noise / max(unexplained, 1e-300), 0.0)

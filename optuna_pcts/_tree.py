@@ -903,9 +903,8 @@ class Tree:
         trials = self._trials
         trials.believed[: trials.length] = trials.value[: trials.length]
         values, is_outlier = self._believable(rows)
-        trials.believed[rows] -= np.where(
-            is_outlier, self._expected(trials.value[rows], rows) - values, 0.0
-        )
+        odd = rows[is_outlier]
+        trials.believed[odd] -= self._expected(trials.value[odd], odd) - values[is_outlier]
         halves = values[np.isfinite(values)] / 2
         best = float(halves.max()) if len(halves) else 0.0
         low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0

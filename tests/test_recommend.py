@@ -59,7 +59,8 @@ def test_it_is_better_than_the_luckiest_trial(sampler: Callable[[int], BaseSampl
         recommended.append(value)
         lucky.append(truth(**study.best_params))
         covered.append(answer.interval[0] <= value <= answer.interval[1])
-        assert answer.interval[0] < answer.value < answer.interval[1]
+        # Where the process does not fit, the value is the trial's own: it may well be one end.
+        assert answer.interval[0] <= answer.value < answer.interval[1]
         assert answer.params == study.trials[answer.number].params
     assert np.mean(recommended) < 0.8 * np.mean(lucky)
     assert sum(covered) >= 6
