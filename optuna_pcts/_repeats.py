@@ -67,7 +67,8 @@ def believable(
     halves = values[order] / 2  # the range of floats is larger than a float can be
     median = float(np.median(values / 2))
     for k in range(n_most, 0, -1):
-        is_apart = halves[k - 1] - halves[k] > _GAP * (halves[k] - median)
+        above = halves[k] - median  # where most are equal, nothing says what is far
+        is_apart = halves[k - 1] - halves[k] > _GAP * above > 0
         if is_apart and len(np.unique(places[order[:k]])) == k:
             is_outlier = values > values[order[k]]
             return np.minimum(values, values[order[k]]), is_outlier

@@ -17,6 +17,7 @@ from optuna.samplers import TPESampler
 from optuna.trial import TrialState
 import pytest
 
+from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import Recommendation
@@ -231,3 +232,124 @@ def test_errors() -> None:
         recommend(study, top="3")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="one objective"):
         recommend(optuna.create_study(directions=["minimize", "minimize"]))
+
+
+def rastrigin(trial: optuna.Trial) -> float:
+    x = np.array([trial.suggest_float(f"x{i}", -5.12, 5.12) for i in range(5)])
+    return float((x**2 + 10 - 10 * np.cos(2 * np.pi * x)).sum())
+
+
+@pytest.mark.parametrize(
+    ("sampler", "most"),
+    [(lambda s: PCTSSampler(seed=s), 1.01), (lambda s: RandomSampler(seed=s), 1.15)],
+    ids=["pcts", "random"],
+)
+def test_on_a_rugged_function_it_is_hardly_worse_than_the_best_trial(
+    sampler: Callable[[int], BaseSampler], most: float
+) -> None:
+    """Its bumps look like noise. Only who asks a point twice can know that they are none."""
+    ratios, covered = [], []
+    for seed in range(8):
+        study = optuna.create_study(sampler=sampler(seed))
+        study.optimize(rastrigin, n_trials=150)
+        answer = recommend(study)
+        value = study.trials[answer.number].value
+        assert value is not None
+        ratios.append(value / study.best_value)
+        covered.append(answer.interval[0] <= value <= answer.interval[1])
+    assert np.exp(np.mean(np.log(ratios))) < most
+    assert sum(covered) >= 7
+
+
+def test_a_range_that_changes_all_the_time() -> None:
+    """More often than ranges are told apart: trials outside of the last of these have a place."""
+
+    def objective(trial: optuna.Trial) -> float:
+        high = 2.0 + trial.number // 4
+        x, y = (trial.suggest_float(name, 0, high) for name in "xy")
+        return (x - 1.5) ** 2 + (y - 2.2) ** 2
+
+    for seed in range(3):
+        study = optuna.create_study(sampler=RandomSampler(seed=seed))
+        study.optimize(objective, n_trials=120)
+        answer = recommend(study)
+        assert answer.number == study.best_trial.number
+        assert answer.interval[0] <= study.best_value <= answer.interval[1] < 20
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e-300, -1e-12])
+def test_the_scale_of_values_does_not_matter(factor: float) -> None:
+    def scaled(factor: float) -> optuna.Study:
+        rng = np.random.default_rng(0)
+        study = optuna.create_study(
+            sampler=RandomSampler(seed=1), direction="minimize" if factor > 0 else "maximize"
+        )
+        study.optimize(
+            lambda trial: (
+                factor
+                * ((trial.suggest_float("x", 0, 1) - 0.4) ** 2 + 0.1 * rng.standard_normal())
+            ),
+            n_trials=60,
+        )
+        return study
+
+    as_it_is, answer = recommend(scaled(1.0)), recommend(scaled(factor))
+    assert answer.number == as_it_is.number
+    assert answer.value / factor == pytest.approx(as_it_is.value)
+    ends = sorted(end / factor for end in answer.interval)
+    assert ends == pytest.approx(list(as_it_is.interval))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.67, -3e5])
+def test_one_trial_says_nothing_of_the_noise(value: float) -> None:
+    study = optuna.create_study()
+    study.optimize(lambda trial: value + 0 * trial.suggest_float("x", 0, 1), n_trials=1)
+    answer = recommend(study)
+    assert answer.value == pytest.approx(value)
+    assert answer.interval[0] <= value - max(abs(value), 1)
+    assert answer.interval[1] >= value + max(abs(value), 1)
+
+
+def test_a_value_that_is_too_good_is_not_believed_before_it_is_so_again() -> None:
+    study = optuna.create_study(sampler=RandomSampler(seed=0))
+    study.optimize(lambda t: (t.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=40)
+    unit = optuna.distributions.FloatDistribution(0, 1)
+    broken = optuna.create_trial(params={"x": 0.9}, distributions={"x": unit}, value=-10.0)
+    study.add_trial(broken)
+    assert recommend(study).params["x"] == pytest.approx(0.4, abs=0.05)
+    study.add_trial(broken)
+    assert recommend(study).params["x"] == 0.9
+
+
+def test_a_needle_is_no_outlier() -> None:
+    """Where all other values are the same, nothing says what would be too good."""
+    study = optuna.create_study(sampler=RandomSampler(seed=0))
+    study.optimize(lambda t: t.suggest_float("x", 0, 1) * 0 - float(t.number == 17), n_trials=30)
+    assert recommend(study).number == 17
+
+
+def test_partial_evaluations_do_not_name_a_worse_one() -> None:
+    """Of a loss curve with an offset, and noise that is small."""
+    ratios, covered = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+
+        def objective(trial: optuna.Trial, rng: np.random.Generator = rng) -> float:
+            x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
+            for step in range(1, 10):
+                loss = 0.1 + truth(x, y) + 0.5 / step + 0.005 * rng.standard_normal()
+                trial.report(loss, step)
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+            return float(loss)
+
+        study = optuna.create_study(sampler=PCTSSampler(seed=seed), pruner=PCTSPruner(9))
+        study.optimize(objective, n_trials=80)
+        answer = recommend(study)
+        offset = 0.1 + 0.5 / 9
+        complete = study.get_trials(states=[TrialState.COMPLETE])
+        best = min(complete, key=lambda trial: trial.value or math.inf)
+        ratios.append((truth(**answer.params) + 1e-3) / (truth(**best.params) + 1e-3))
+        covered.append(answer.interval[0] <= offset + truth(**answer.params) <= answer.interval[1])
+    assert np.exp(np.mean(np.log(ratios))) < 1.05
+    assert sum(covered) >= 5
