@@ -100,6 +100,9 @@ _RECENT = 64
 _RECENT_SHARE = 0.25
 # From so many trials on, a parameter that only one of them has is that trial's own.
 _FEW_TRIALS = 16
+# Of trials that wait to be started, so many are looked at in vain in one update; all of them in
+# one of so many updates.
+_N_WAITING = 64
 
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
@@ -180,6 +183,8 @@ class History:
         self._n_seen = 0
         self._latest_start: list[float] = []  # of the trials up to each number
         self._open: dict[int, _Progress] = {}
+        self._waiting: dict[int, _Progress] = {}  # those of them that nobody has started
+        self._n_updates = 0
         self._longest_run = _LongestRun()
         self.is_sized = False  # whether objectives go by the fidelity they are given
         self.has_constraints = False  # whether any trial says something of them
@@ -248,13 +253,38 @@ class History:
                 start = max(self._latest_start[-1], clock(trial.datetime_start))
                 self._latest_start[-1] = start
             self._n_seen = max(self._n_seen, trial.number + 1)
+        # What was retried must be known to have failed.
+        self._find_started(find, look_at_all=any(_RETRY_KEY in t.system_attrs for t in new))
         self._check_heartbeats(now)
-        trials = [trial for trial in map(find, self._open) if trial is not None]
+        trials = [trial for trial in map(find, sorted(self._open)) if trial is not None]
         for trial in trials:
             self._note_delay(trial)
             self._longest_run.observe(trial)
         seconds = None if now is None else clock(now)
         return [feedback for trial in trials for feedback in self._advance(trial, seconds)]
+
+    def _find_started(
+        self, find: Callable[[int], FrozenTrial | None], *, look_at_all: bool
+    ) -> None:
+        """Find those of the waiting trials that somebody has started.
+
+        There may be thousands. Optuna starts them in the order of their numbers, so that others
+        than the first ones are seldom worth a look.
+        """
+        self._n_updates += 1
+        look_at_all |= self._n_updates % _N_WAITING == 0
+        patience = len(self._waiting) if look_at_all else _N_WAITING
+        started = []
+        for number in self._waiting:
+            trial = find(number)
+            if trial is None or trial.state == TrialState.WAITING:
+                patience -= 1
+                if patience <= 0:
+                    break
+            else:
+                started.append(number)
+        for number in started:
+            self._open[number] = self._waiting.pop(number)
 
     @property
     def full_step(self) -> int | None:
@@ -265,7 +295,7 @@ class History:
         """Return the feedback of every trial seen so far."""
         for trial in self._all_trials():
             if trial.number < self._n_seen:
-                seen = self._open.get(trial.number)
+                seen = self._open.get(trial.number) or self._waiting.get(trial.number)
                 stale = seen is not None and seen.status is Status.GONE
                 yield self._feedback(trial, Status.GONE if stale else self._status(trial))
 
@@ -347,6 +377,8 @@ class History:
                 n_reports=len(trial.intermediate_values),
                 is_running=trial.state == TrialState.RUNNING,
             )
+            if trial.state == TrialState.WAITING:
+                self._waiting[number] = self._open.pop(number)
 
     def _retire_retried(self, retry: FrozenTrial) -> Iterator[Feedback]:
         """Take out of the count the trials that a new trial stands for."""

@@ -698,7 +698,7 @@ class _Search:
         if is_taken:
             at_guess = False
             share = _LEVEL_SHARE if not has_nothing_left else _NOTHING_LEFT_SHARE
-            by_level = local_share > 0 and not fixed and rng.random() < share
+            by_level = local_share > 0 and not fixed and tree.n_told and rng.random() < share
             leaf = tree.select_level(rng) if by_level else None
             if leaf is None:
                 leaf = tree.select(number, rng, space.to_unit(fixed) if fixed else None)

@@ -79,6 +79,10 @@ _MAX_REWARD = 2.0
 # What a point anywhere is worth is seen from so many trials and so many for each parameter, those
 # that ended first: later ones are where values are good.
 _FIRST = (10, 2)
+# Any value is worth more than a failure by this. A region of nothing but failures is asked level
+# by level with this probability only, when it is its turn.
+_LEAST_MERIT = 1e-3
+_FAILED_SHARE = 0.25
 # There is nothing left to gain where this share of the trials, at least so many, are as good as
 # the best one up to this part of what it is better than a point anywhere.
 _NOTHING_LEFT = (0.1, 8, 1e-6)
@@ -581,6 +585,8 @@ class Tree:
     def select_level(self, rng: np.random.Generator) -> Leaf | None:
         """Return an empty cell of one depth next to where it is best, or None if there is none.
 
+        As a rule there is none where all has failed.
+
         Each depth has its turn, down to where a tree that is cut everywhere alike would end, so
         that no region is left for ever. Of each, the leaf with the best mean is cut (after SOO:
         Munos, 2011); for one without feedback its parent's mean stands.
@@ -599,6 +605,8 @@ class Tree:
         leaves = leaves[depths == rng.choice(np.unique(depths))]
         told = np.where(nodes.n_told[leaves] > 0, leaves, np.maximum(nodes.parent[leaves], 0))
         merits = nodes.merit[told] / np.maximum(nodes.n_told[told], 1)
+        if merits.max() < 1e-12 and rng.random() >= _FAILED_SHARE:
+            return None
         node = int(rng.choice(leaves[merits >= merits.max() - 1e-12]))
         cell = self._cell_at(self._path(node)[::-1])
         if nodes.n_asked[node]:
@@ -867,15 +875,20 @@ class Tree:
         """Return reward, bias and merit of a trial, without the price of an array."""
         value = float(self._trials.believed[number])
         fidelity = float(self._trials.fidelity[number])
-        if value != value or value == math.inf:
-            return float(value == math.inf), 0.0, float(value == math.inf)
+        if not math.isfinite(value):
+            best = float(value == math.inf)
+            return best, 0.0, best
         bias = 0.0
         if fidelity < 1:
             value += float(self._bias.shift(fidelity))
             bias = float(self._bias.zeta(fidelity)) / 2 / self._half_unit
         reward = (value / 2 - self._half_low) / self._half_unit
         merit = (value / 2 - self._half_anywhere[0]) / self._half_anywhere[1]
-        return min(max(reward, 0.0), self._max_reward), bias, min(max(merit, 0.0), _MAX_REWARD)
+        return (
+            min(max(reward, 0.0), self._max_reward),
+            bias,
+            min(max(merit, _LEAST_MERIT), _MAX_REWARD),
+        )
 
     def _values(self, rows: NDArray[np.intp]) -> FloatArray:
         """Return the values that trials would have at full fidelity, as far as is known."""
@@ -933,7 +946,7 @@ class Tree:
         first = self._values(self._rows(reference._replace(n=min(reference.n, n_first)))) / 2
         first = first[np.isfinite(first)]
         low = float(np.median(first)) if len(first) else best
-        self._half_anywhere = low, best - low if low < best else self._half_unit
+        self._half_anywhere = (low, best - low) if low < best else self._half_local
         n_best = int(len(halves) * _NOTHING_LEFT[0])
         top = np.partition(halves, -n_best)[-n_best] if n_best >= _NOTHING_LEFT[1] else -math.inf
         self._has_nothing_left = best - top <= _NOTHING_LEFT[2] * self._half_anywhere[1]
@@ -975,7 +988,8 @@ class Tree:
         rows = np.flatnonzero(trials.told[: trials.length])
         values = self._values(rows)
         rewards = self._rewards(values)
-        merits = np.clip(_scaled(values, *self._half_anywhere), 0.0, _MAX_REWARD)
+        merits = np.clip(_scaled(values, *self._half_anywhere), _LEAST_MERIT, _MAX_REWARD)
+        merits[~(values > -np.inf)] = 0.0  # failures
         at = trials.node[rows]
         n = self.n_nodes
         nodes.total[:n] = np.bincount(at, weights=rewards, minlength=n)

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 import optuna
+from optuna.storages import BaseStorage
 import pytest
 
 from optuna_pcts import fidelity
@@ -138,3 +139,28 @@ def skip_if_lacking(method: str) -> None:
     lack = lacks(method)
     if lack is not None:
         pytest.skip(lack)
+
+
+def constrained_study(
+    n_trials: int,
+    sampler: optuna.samplers.BaseSampler | None = None,
+    least: float = 0.6,
+    storage: BaseStorage | str | None = None,
+) -> optuna.Study:
+    """Run a study whose best values are where x is too small, by the older list or by a key."""
+
+    def objective(trial: optuna.Trial) -> float:
+        z = fidelity(trial) if isinstance(sampler, PCTSSampler) else 1.0
+        x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
+        attributes = {"constraints": [-1.0, least - x]}, {"constraints:x": least - x}
+        for key, value in attributes[trial.number % 2].items():
+            trial.storage.set_trial_system_attr(trial._trial_id, key, value)
+        return (x - 0.2) ** 2 + (y - 0.5) ** 2 + 0.1 * (1 - z)
+
+    study = optuna.create_study(sampler=sampler, storage=storage, study_name="bounded")
+    study.optimize(objective, n_trials=n_trials)
+    return study
+
+
+def infeasible(study: optuna.Study, least: float = 0.6) -> list[int]:
+    return [t.number for t in study.trials if t.state.is_finished() and t.params["x"] < least]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import copy
 import json
 import math
@@ -10,8 +9,8 @@ from pathlib import Path
 import pickle
 from typing import Any
 
-import matplotlib
-from matplotlib import pyplot as plt
+from helpers import constrained_study
+from helpers import infeasible
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
@@ -21,52 +20,22 @@ from optuna.trial import create_trial
 from optuna.trial import TrialState
 import pytest
 
-from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import report
-from optuna_pcts import visualization
 from optuna_pcts._cli import main
 from optuna_pcts._history import is_feasible
 from optuna_pcts._report import Snapshot
-from optuna_pcts.visualization import matplotlib as twin
 
-
-matplotlib.use("Agg")
 
 SPACE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
 
 
-def run(
-    n_trials: int,
-    sampler: optuna.samplers.BaseSampler | None = None,
-    least: float = 0.6,
-    storage: BaseStorage | str | None = None,
-) -> optuna.Study:
-    """Run a study whose best values are where x is too small, by the older list or by a key."""
-
-    def objective(trial: optuna.Trial) -> float:
-        z = fidelity(trial) if isinstance(sampler, PCTSSampler) else 1.0
-        x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
-        attributes = {"constraints": [-1.0, least - x]}, {"constraints:x": least - x}
-        for key, value in attributes[trial.number % 2].items():
-            trial.storage.set_trial_system_attr(trial._trial_id, key, value)
-        return (x - 0.2) ** 2 + (y - 0.5) ** 2 + 0.1 * (1 - z)
-
-    study = optuna.create_study(sampler=sampler, storage=storage, study_name="bounded")
-    study.optimize(objective, n_trials=n_trials)
-    return study
-
-
 @pytest.fixture(scope="module")
 def study() -> optuna.Study:
-    study = run(60, PCTSSampler(seed=0))
+    study = constrained_study(60, PCTSSampler(seed=0))
     study.ask(SPACE)
     return study
-
-
-def infeasible(study: optuna.Study, least: float = 0.6) -> list[int]:
-    return [t.number for t in study.trials if t.state.is_finished() and t.params["x"] < least]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +97,7 @@ def test_optuna_reads_the_same() -> None:
 
 @pytest.mark.parametrize("sampler", [PCTSSampler(seed=1), RandomSampler(seed=1)])
 def test_no_infeasible_trial_is_recommended(sampler: optuna.samplers.BaseSampler) -> None:
-    study = run(60, sampler)
+    study = constrained_study(60, sampler)
     found = recommend(study, top=3)
     assert all(one.params["x"] >= 0.6 for one in found)
     n_feasible = len(study.trials) - len(infeasible(study))
@@ -147,7 +116,7 @@ def test_the_sampler_says_once_that_it_does_not_use_them(
         lambda trial: trial.suggest_float("x", 0, 1), n_trials=10
     )
     assert said() == 0
-    study = run(10, sampler)
+    study = constrained_study(10, sampler)
     assert said() == 1
     for copied in (copy.deepcopy(sampler), pickle.loads(pickle.dumps(sampler))):
         study.sampler = copied  # which reads all trials anew
@@ -182,7 +151,7 @@ def test_where_nothing_is_feasible_that_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/study.db"
-    study = run(8, RandomSampler(seed=0), least=2.0, storage=url)
+    constrained_study(8, RandomSampler(seed=0), least=2.0, storage=url)
     assert main(["recommend", url]) == 1
     assert "needs a feasible trial" in capsys.readouterr().err
     assert main(["report", url]) == 0
@@ -190,38 +159,6 @@ def test_where_nothing_is_feasible_that_is_said(
     assert "no completed trial is feasible" in out
     assert "Recommended" not in out
     assert "Best trial" not in out
-    with pytest.raises(ValueError, match="no feasible trial: all 8 completed ones"):
-        visualization.plot_regret(study)
-    twin.plot_partition(study).figure.canvas.draw()
-    visualization.plot_partition(study).to_json()
-
-
-def marked(figure: Any) -> list[Any]:
-    return [trace for trace in figure.data if trace.name == "infeasible"]
-
-
-def twins_marked(axes: Any) -> Sequence[Any]:
-    return [drawn for drawn in axes.collections if drawn.get_label() == "infeasible"]
-
-
-@pytest.mark.parametrize("name", ["partition", "regret", "fidelity", "cost"])
-def test_figures_mark_them(study: optuna.Study, name: str) -> None:
-    out = infeasible(study)
-    (marks,) = marked(getattr(visualization, f"plot_{name}")(study))
-    axes = getattr(twin, f"plot_{name}")(study)
-    (same,) = twins_marked(axes)
-    no_depth = {0} if name in ("fidelity", "cost") else set()
-    shown = [f"trial {n}" for n in out if n not in no_depth]
-    texts = [text.split(":")[0] for text in marks.text or ()]
-    assert (texts or [f"trial {n}" for n in marks.customdata]) == shown
-    assert len(same.get_offsets()) == len(shown)
-    assert "infeasible" in [text.get_text() for text in axes.get_legend().get_texts()]
-    plt.close("all")
-    without = run(30, PCTSSampler(seed=0), least=0.0)
-    assert not marked(getattr(visualization, f"plot_{name}")(without))
-    axes = getattr(twin, f"plot_{name}")(without)
-    assert not twins_marked(axes)
-    plt.close("all")
 
 
 def test_the_course_goes_by_feasible_trials(study: optuna.Study) -> None:

@@ -209,6 +209,37 @@ def test_an_enqueued_trial_counts_once_it_runs(study: optuna.Study) -> None:
     assert history.running == [0]
 
 
+def test_many_waiting_trials_are_not_all_looked_at_but_none_is_missed(
+    memory_study: optuna.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(500):
+        memory_study.enqueue_trial({"x": 0.25})
+    history = History(memory_study)
+    history.update(datetime.now())
+    storage = memory_study._storage
+    looks: list[int] = []
+    get_trial = storage.get_trial
+
+    def counted(trial_id: int) -> FrozenTrial:
+        looks.append(trial_id)
+        return get_trial(trial_id)
+
+    monkeypatch.setattr(storage, "get_trial", counted)
+    started = [memory_study.ask({"x": UNIT}).number for _ in range(100)]
+    assert started == list(range(100))  # in the order of their numbers
+    looks.clear()
+    assert statuses(history.update(datetime.now())) == dict.fromkeys(started, Status.ASKED)
+    assert len(looks) < 300
+    # Nobody but Optuna has to heed the order.
+    storage.set_trial_state_values(400, TrialState.RUNNING)
+    n_updates, looks[:] = 0, []
+    while 400 not in history.running:
+        history.update(datetime.now())
+        n_updates += 1
+        assert n_updates <= 100
+    assert len(looks) / n_updates < 250
+
+
 def test_added_trials_are_told(study: optuna.Study) -> None:
     add(study, TrialState.COMPLETE, value=3.0, params={"x": 0.125})
     add(study, TrialState.FAIL)
