@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from contextlib import suppress
 from dataclasses import astuple
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 import json
 import multiprocessing
@@ -341,7 +342,7 @@ def measure(
             work.in_sampler / work.seconds,
             work.n_statements / n_trials,
             sum(map(attribute_bytes, complete)) / n_trials,
-            len(complete) - len({tuple(t.params.values()) for t in complete}),
+            n_repeated(complete),
             n_trials - len({t.number for t in complete}),
             min(t.values[0] for t in trials if t.state == TrialState.COMPLETE),
         )
@@ -351,6 +352,20 @@ def measure(
 def _trials(setting: Setting, storage: BaseStorage, sampler: str) -> list[FrozenTrial]:
     study = optuna.load_study(study_name=setting.names[sampler], storage=storage)
     return study.get_trials(deepcopy=False)
+
+
+def n_repeated(trials: list[FrozenTrial]) -> int:
+    """Return how many trials were asked where another one was still in flight."""
+    busy_until: dict[tuple[Any, ...], datetime] = {}
+    count = 0
+    for trial in trials:
+        start, end = trial.datetime_start, trial.datetime_complete
+        assert start is not None, "it has run"
+        assert end is not None, "it has ended"
+        point = tuple(trial.params.values())
+        count += point in busy_until and start < busy_until[point]
+        busy_until[point] = max(end, busy_until.get(point, end))
+    return count
 
 
 def attribute_bytes(trial: FrozenTrial) -> int:

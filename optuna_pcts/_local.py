@@ -148,7 +148,8 @@ class LocalSearch:
             rng:
                 A generator.
             off_corners:
-                Whether to keep off the corners of the cube, which are not asked twice.
+                Whether to keep off the corners of the cube, and off what is to be asked again:
+                somebody else may be asking the same.
         """
         reference = self._tree.reference(self._checkpoint)
         # Which values are the best also depends on what their fidelities are worth.
@@ -162,7 +163,7 @@ class LocalSearch:
             if enough:
                 self._where = self._fit(told)
         again = self._to_repeat()
-        if again is not None:
+        if again is not None and not off_corners:
             return Drawn(again, at_guess=True, is_repeat=True)
         if self._where is None:
             return None
@@ -262,8 +263,11 @@ class LocalSearch:
         valued = np.flatnonzero(has_value)
         at = places_of(points[valued], np.maximum(self._slots, 1e-9) / 4)
         again, before = repeats_of(at)
-        if process.noise > _NOISY and len(again) < min(n // _TRIALS_PER_REPEAT, _N_REPEATS):
-            self._again += told.numbers[candidates[order[:_N_REPEATS]]].tolist()
+        if process.noise > _NOISY:
+            n_due = max(min(n // _TRIALS_PER_REPEAT, _N_REPEATS) - len(again), 0)
+            repeated = valued[np.concatenate([again, before])]
+            fresh = candidates[order][~np.isin(candidates[order], repeated)]
+            self._again += told.numbers[fresh[:n_due]].tolist()
         differences = rewards[valued[again]] - rewards[valued[before]]
         real = real_share(process.noise_variance, differences)
         is_rugged = process.noise > _NOISY and real is not None and real > _RUGGED
