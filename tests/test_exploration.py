@@ -34,10 +34,10 @@ def search(
 def test_the_deepest_of_several_basins_is_found(landscape: str) -> None:
     """Also if it is the narrowest one, and with noise."""
     found = 0
-    for seed in range(3):
+    for seed in range(6):
         (result,) = execute(Run(landscape, "PCTS", seed)).values()
         found += result.is_found
-    assert found >= 2
+    assert found >= 3
 
 
 @pytest.mark.slow
@@ -59,7 +59,13 @@ def test_where_nothing_is_left_to_gain_the_search_goes_elsewhere() -> None:
 
 def test_no_region_is_left_for_ever() -> None:
     """Three of four quarters are much worse, and are asked all the same, now and then."""
-    study = search(lambda x: x[0] ** 2 + x[1] ** 2 + 10 * (x[0] + x[1] > 0.5), 2, 300, seed=0)
+    rng = np.random.default_rng(0)
+
+    def corner(x: list[float]) -> float:
+        bowl = x[0] ** 2 + x[1] ** 2 + 10 * (x[0] + x[1] > 0.5)
+        return float(bowl + 0.02 * rng.standard_normal())
+
+    study = search(corner, 2, 300, seed=0)
     last = np.array([list(trial.params.values()) for trial in study.trials[150:]])
     assert 0.03 < (last.max(axis=1) > 0.5).mean() < 0.3
 

@@ -53,7 +53,7 @@ def noisy_study(
 )
 def test_it_is_better_than_the_luckiest_trial(sampler: Callable[[int], BaseSampler]) -> None:
     recommended, lucky, covered = [], [], []
-    for seed in range(8):
+    for seed in range(16):
         study = noisy_study(sampler(seed), noise=0.2, n_trials=120, seed=seed)
         answer = recommend(study)
         value = truth(**answer.params)
@@ -64,7 +64,7 @@ def test_it_is_better_than_the_luckiest_trial(sampler: Callable[[int], BaseSampl
         assert answer.interval[0] <= answer.value < answer.interval[1]
         assert answer.params == study.trials[answer.number].params
     assert np.mean(recommended) < 0.8 * np.mean(lucky)
-    assert sum(covered) >= 6
+    assert sum(covered) >= 13
     # The best measured value is far below anything that is there; the estimate is not.
     assert study.best_value < -0.1 < answer.value
 
