@@ -19,7 +19,7 @@ from optuna.distributions import FloatDistribution
 
 from optuna_pcts import PCTSSampler
 from optuna_pcts import Smoothness
-from optuna_pcts._tree import Tree
+from optuna_pcts._tree.tree import Tree
 
 
 PICTURE = DOCS / "pictures" / "tree.png"

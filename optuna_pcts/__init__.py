@@ -1,26 +1,13 @@
 """Procrastinated Tree Search for Optuna: delayed, noisy and multi-fidelity feedback."""
 
 from optuna_pcts._budget import CostBudget
-from optuna_pcts._cost import ConstantCost
-from optuna_pcts._cost import CostModel
-from optuna_pcts._cost import ExponentialCost
-from optuna_pcts._cost import LinearGrowth
-from optuna_pcts._cost import PolynomialDecay
-from optuna_pcts._cost import trial_cost
 from optuna_pcts._cost_fit import CostFit
 from optuna_pcts._cost_fit import fit_cost
 from optuna_pcts._cost_fit import FittedCost
-from optuna_pcts._fidelity import DepthFidelity
-from optuna_pcts._fidelity import LinearBias
 from optuna_pcts._history import Delay
 from optuna_pcts._history import delays
 from optuna_pcts._instances import Instance
 from optuna_pcts._instances import rank_instances
-from optuna_pcts._policy import DUCB1
-from optuna_pcts._policy import DUCB1Sigma
-from optuna_pcts._policy import DUCBV
-from optuna_pcts._policy import NodeStatistics
-from optuna_pcts._policy import Policy
 from optuna_pcts._pruner import fidelity
 from optuna_pcts._pruner import PCTSPruner
 from optuna_pcts._recommend import recommend
@@ -28,10 +15,23 @@ from optuna_pcts._recommend import Recommendation
 from optuna_pcts._report import Report
 from optuna_pcts._report import report
 from optuna_pcts._sampler import PCTSSampler
-from optuna_pcts._smoothness import POOSmoothness
-from optuna_pcts._smoothness import Smoothness
-from optuna_pcts._smoothness import SmoothnessModel
-from optuna_pcts._smoothness import UnknownSmoothness
+from optuna_pcts._tree.cost_models import ConstantCost
+from optuna_pcts._tree.cost_models import CostModel
+from optuna_pcts._tree.cost_models import ExponentialCost
+from optuna_pcts._tree.cost_models import LinearGrowth
+from optuna_pcts._tree.cost_models import PolynomialDecay
+from optuna_pcts._tree.cost_models import trial_cost
+from optuna_pcts._tree.fidelity import DepthFidelity
+from optuna_pcts._tree.fidelity import LinearBias
+from optuna_pcts._tree.policies import DUCB1
+from optuna_pcts._tree.policies import DUCB1Sigma
+from optuna_pcts._tree.policies import DUCBV
+from optuna_pcts._tree.policies import NodeStatistics
+from optuna_pcts._tree.policies import Policy
+from optuna_pcts._tree.smoothness import POOSmoothness
+from optuna_pcts._tree.smoothness import Smoothness
+from optuna_pcts._tree.smoothness import SmoothnessModel
+from optuna_pcts._tree.smoothness import UnknownSmoothness
 
 
 __version__ = "0.1.0"

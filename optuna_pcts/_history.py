@@ -56,7 +56,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
-from optuna_pcts._policy import FloatArray
+from optuna_pcts._typing import FloatArray
 
 
 # Everything this package writes into a storage stands under one of these keys.

@@ -36,9 +36,6 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
-from optuna_pcts._cost import COST_KEY
-from optuna_pcts._cost import level_of_trial
-from optuna_pcts._cost import trial_cost
 from optuna_pcts._cost_fit import CostFit
 from optuna_pcts._cost_fit import fit_cost
 from optuna_pcts._history import clock
@@ -51,8 +48,11 @@ from optuna_pcts._recommend import recommend
 from optuna_pcts._recommend import Recommendation
 from optuna_pcts._sampler import settings_of
 from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree import CellView
-from optuna_pcts._tree import Tree
+from optuna_pcts._tree.cost_models import COST_KEY
+from optuna_pcts._tree.cost_models import level_of_trial
+from optuna_pcts._tree.cost_models import trial_cost
+from optuna_pcts._tree.tree import CellView
+from optuna_pcts._tree.tree import Tree
 
 
 # A figure with more cells or points than this is neither faster to read nor to load.

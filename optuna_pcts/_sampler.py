@@ -30,8 +30,6 @@ from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
 from optuna_pcts._checks import checked_names
 from optuna_pcts._checks import checked_reward
-from optuna_pcts._fidelity import BiasModel
-from optuna_pcts._fidelity import DepthFidelity
 from optuna_pcts._history import Cell
 from optuna_pcts._history import Feedback
 from optuna_pcts._history import History
@@ -43,15 +41,17 @@ from optuna_pcts._history import sampler_of
 from optuna_pcts._history import Status
 from optuna_pcts._local import Drawn
 from optuna_pcts._local import LocalSearch
-from optuna_pcts._policy import DUCBV
-from optuna_pcts._policy import Policy
 from optuna_pcts._pruner import PCTSPruner
-from optuna_pcts._smoothness import SmoothnessModel
-from optuna_pcts._smoothness import UnknownSmoothness
 from optuna_pcts._space import check_search_space
 from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree import Leaf
-from optuna_pcts._tree import Tree
+from optuna_pcts._tree.fidelity import BiasModel
+from optuna_pcts._tree.fidelity import DepthFidelity
+from optuna_pcts._tree.policies import DUCBV
+from optuna_pcts._tree.policies import Policy
+from optuna_pcts._tree.smoothness import SmoothnessModel
+from optuna_pcts._tree.smoothness import UnknownSmoothness
+from optuna_pcts._tree.tree import Leaf
+from optuna_pcts._tree.tree import Tree
 
 
 # A space that changes, or parts of it that somebody fixes, has a tree each; old ones are dropped.

@@ -17,7 +17,7 @@ import pytest
 
 from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
-from optuna_pcts._tree import Tree
+from optuna_pcts._tree.tree import Tree
 
 
 ROOT = Path(__file__).parent.parent

@@ -217,9 +217,9 @@ def test_a_clock_that_is_behind_has_nothing_learned_anew() -> None:
         storage.seconds += 0.5
         study.tell(trial, float(number % 7))
     propose(sampler := PCTSSampler(seed=0), study, new_trial(study))
-    assert tree_of(sampler)._n_revisions == 0
+    assert tree_of(sampler)._ended.n_revisions == 0
     assert isinstance(study.sampler, PCTSSampler)
-    assert tree_of(study.sampler)._n_revisions == 0
+    assert tree_of(study.sampler)._ended.n_revisions == 0
 
 
 def test_a_live_and_a_fresh_sampler_agree_on_stale_trials() -> None:

@@ -42,7 +42,7 @@ from benchmarks.simulation import parse_delay
 from benchmarks.simulation import Simulation
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
-from optuna_pcts._fidelity import LAST_SHARE
+from optuna_pcts._tree.fidelity import LAST_SHARE
 
 
 RESULTS = Path(__file__).parent / "results"

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
-from optuna_pcts._policy import FloatArray
+from optuna_pcts._typing import FloatArray
 
 
 # zeta and the shift are piecewise linear between these fidelities.

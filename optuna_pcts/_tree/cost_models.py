@@ -43,7 +43,7 @@ from optuna_pcts._history import DEPTH_KEY
 from optuna_pcts._history import duration
 from optuna_pcts._history import is_integer
 from optuna_pcts._history import MAX_DEPTH
-from optuna_pcts._policy import FloatArray
+from optuna_pcts._typing import FloatArray
 
 
 # User attribute in which an objective may say what its trial costs.
