@@ -8,7 +8,7 @@ import math
 import numpy as np
 import optuna
 
-from optuna_pcts._sampler import settings_of
+from optuna_pcts._study.sampler import settings_of
 
 
 @dataclass(frozen=True)

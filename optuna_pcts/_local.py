@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
 from optuna_pcts._process import Process
@@ -27,7 +28,6 @@ from optuna_pcts._tree.repeats import real_share
 from optuna_pcts._tree.repeats import repeats_of
 from optuna_pcts._tree.tree import Told
 from optuna_pcts._tree.tree import Tree
-from optuna_pcts._typing import FloatArray
 
 
 # The trials that the distribution is fitted to: the best eighth, two to ten per parameter. More

@@ -38,19 +38,19 @@ from optuna.trial import TrialState
 
 from optuna_pcts._cost_fit import CostFit
 from optuna_pcts._cost_fit import fit_cost
-from optuna_pcts._history import clock
-from optuna_pcts._history import delays
-from optuna_pcts._history import Feedback
-from optuna_pcts._history import History
-from optuna_pcts._history import is_feasible
-from optuna_pcts._history import Status
 from optuna_pcts._recommend import recommend
 from optuna_pcts._recommend import Recommendation
-from optuna_pcts._sampler import settings_of
-from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree.cost_models import COST_KEY
-from optuna_pcts._tree.cost_models import level_of_trial
-from optuna_pcts._tree.cost_models import trial_cost
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.attributes import COST_KEY
+from optuna_pcts._study.attributes import is_feasible
+from optuna_pcts._study.costs import level_of_trial
+from optuna_pcts._study.costs import trial_cost
+from optuna_pcts._study.history import delays
+from optuna_pcts._study.history import History
+from optuna_pcts._study.sampler import settings_of
+from optuna_pcts._study.stamps import clock
+from optuna_pcts._tree.messages import Feedback
+from optuna_pcts._tree.messages import Status
 from optuna_pcts._tree.tree import CellView
 from optuna_pcts._tree.tree import Tree
 

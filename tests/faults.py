@@ -37,7 +37,7 @@ from benchmarks.storages import connect
 from optuna_pcts import DUCB1
 from optuna_pcts import PCTSSampler
 from optuna_pcts import Smoothness
-from optuna_pcts._history import recorded_cell
+from optuna_pcts._study.attributes import recorded_cell
 
 
 STUDY = "study"

@@ -40,11 +40,11 @@ from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import Smoothness
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import Feedback
-from optuna_pcts._history import History
-from optuna_pcts._space import SearchSpace
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.attributes import CELL_KEY
+from optuna_pcts._study.history import History
 from optuna_pcts._tree.fidelity import BiasModel
+from optuna_pcts._tree.messages import Feedback
 from optuna_pcts._tree.tree import Tree
 
 

@@ -26,12 +26,12 @@ import pytest
 
 from optuna_pcts import Delay
 from optuna_pcts import delays
-from optuna_pcts._history import Cell
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import Feedback
-from optuna_pcts._history import History
-from optuna_pcts._history import record
-from optuna_pcts._history import Status
+from optuna_pcts._study.attributes import CELL_KEY
+from optuna_pcts._study.attributes import record
+from optuna_pcts._study.history import History
+from optuna_pcts._tree.messages import Cell
+from optuna_pcts._tree.messages import Feedback
+from optuna_pcts._tree.messages import Status
 
 
 UNIT = FloatDistribution(0.0, 1.0)

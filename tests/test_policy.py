@@ -25,6 +25,7 @@ from optuna_pcts import POOSmoothness
 from optuna_pcts import Smoothness
 from optuna_pcts import SmoothnessModel
 from optuna_pcts import UnknownSmoothness
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._local import Elite
 from optuna_pcts._local import LocalSearch
 from optuna_pcts._process import _Choice
@@ -37,10 +38,9 @@ from optuna_pcts._process import Kernel
 from optuna_pcts._process import matern
 from optuna_pcts._process import matern_slope
 from optuna_pcts._process import Process
-from optuna_pcts._space import SearchSpace
+from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.prior import AdditiveModel
 from optuna_pcts._tree.tree import Tree
-from optuna_pcts._typing import FloatArray
 
 
 def statistics(unit: float = 1.0) -> NodeStatistics:

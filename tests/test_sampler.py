@@ -43,9 +43,9 @@ from optuna_pcts import recommend
 from optuna_pcts import report
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import Feedback
-from optuna_pcts._sampler import _Search
+from optuna_pcts._study.attributes import CELL_KEY
+from optuna_pcts._study.sampler import _Search
+from optuna_pcts._tree.messages import Feedback
 
 
 Objective = Callable[[optuna.Trial], float]

@@ -16,7 +16,7 @@ from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
 import pytest
 
-from optuna_pcts._space import SearchSpace
+from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.tree import Split
 
 

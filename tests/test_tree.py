@@ -21,12 +21,12 @@ import pytest
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCBV
 from optuna_pcts import NodeStatistics
-from optuna_pcts._space import SearchSpace
+from optuna_pcts._arrays import FloatArray
+from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.policies import Policy
 from optuna_pcts._tree.refit import Checkpoint
 from optuna_pcts._tree.refit import Reference
 from optuna_pcts._tree.tree import Tree
-from optuna_pcts._typing import FloatArray
 
 
 LINE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1)}
@@ -63,7 +63,7 @@ def b_min(tree: Tree, node: int, instance: int = 0) -> float:
 
 
 def test_the_worked_example() -> None:
-    """The tree drawn at the top of `_tree.py`."""
+    """The tree drawn at the top of `_tree/tree.py`."""
     tree = make_tree(policy=DUCBV(c=0.1), instances=[(0.5, 0.5)])
     tree.place(0, [0.5], depth=0)
     tree.place(1, [1 / 6], depth=1)

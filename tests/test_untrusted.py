@@ -30,13 +30,13 @@ from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import trial_cost
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import DEPTH_KEY
-from optuna_pcts._history import FIDELITY_KEY
-from optuna_pcts._history import MAX_DEPTH
-from optuna_pcts._history import recorded_cell
-from optuna_pcts._history import SIZED_KEY
-from optuna_pcts._tree.cost_models import COST_KEY
+from optuna_pcts._study.attributes import CELL_KEY
+from optuna_pcts._study.attributes import COST_KEY
+from optuna_pcts._study.attributes import DEPTH_KEY
+from optuna_pcts._study.attributes import FIDELITY_KEY
+from optuna_pcts._study.attributes import MAX_DEPTH
+from optuna_pcts._study.attributes import recorded_cell
+from optuna_pcts._study.attributes import SIZED_KEY
 
 
 SPACE: dict[str, BaseDistribution] = {

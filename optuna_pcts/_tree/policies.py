@@ -25,8 +25,8 @@ from typing import runtime_checkable
 
 import numpy as np
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_number
-from optuna_pcts._typing import FloatArray
 
 
 # UCB-V's 3 b log t / s assumes nothing about how often the worst case happens and, taken

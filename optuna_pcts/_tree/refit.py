@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optuna_pcts._typing import FloatArray
+from optuna_pcts._arrays import FloatArray
 
 
 class Checkpoint:

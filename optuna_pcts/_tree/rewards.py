@@ -26,10 +26,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._tree.fidelity import BiasModel
 from optuna_pcts._tree.repeats import believable
 from optuna_pcts._tree.repeats import places_of
-from optuna_pcts._typing import FloatArray
 
 
 # Everything below this quantile of the values is as good as a failure: reward 0. Where exactly a

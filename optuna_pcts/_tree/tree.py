@@ -26,7 +26,7 @@ somebody else's trial fell) is split and the walk goes on. Only a cell of one si
 asked again: that is a replicate.
 
 A cell without feedback has an infinite bound, as in HOO, or what a model of all feedback expects
-of it (``_prior.py``), if the tree is given ``prior_std``.
+of it (``prior.py``), if the tree is given ``prior_std``.
 
 Worked example: one parameter, three children, all rewards already scaled. Trial 0 asked the root
 at 0.5, trial 1 the left third at 1/6, trial 2 the right third at 5/6 and is still in flight::
@@ -57,6 +57,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._tree.columns import Nodes
 from optuna_pcts._tree.columns import Scalars
 from optuna_pcts._tree.columns import Trials
@@ -69,7 +70,6 @@ from optuna_pcts._tree.refit import Ended
 from optuna_pcts._tree.refit import Reference
 from optuna_pcts._tree.rewards import Reward
 from optuna_pcts._tree.rewards import Rewards
-from optuna_pcts._typing import FloatArray
 
 
 # What is taken from all trials at once (the reward scale, the prior) is taken anew when their

@@ -11,9 +11,9 @@ from optuna.trial import BaseTrial
 from optuna.trial import FrozenTrial
 
 from optuna_pcts._checks import check_integer
-from optuna_pcts._history import record_use_of_fidelity
-from optuna_pcts._history import recorded_cell
-from optuna_pcts._history import sampler_of
+from optuna_pcts._study.attributes import record_use_of_fidelity
+from optuna_pcts._study.attributes import recorded_cell
+from optuna_pcts._study.unwrap import sampler_of
 
 
 class PCTSPruner(BasePruner):

@@ -1,9 +1,0 @@
-"""Types that every layer uses."""
-
-from __future__ import annotations
-
-import numpy as np
-from numpy.typing import NDArray
-
-
-FloatArray = NDArray[np.float64]
