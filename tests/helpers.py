@@ -98,7 +98,7 @@ def propose(sampler: PCTSSampler, study: optuna.Study, trial_id: int) -> dict[st
 
 def tree_of(sampler: PCTSSampler) -> Tree:
     """Return the tree that a sampler used last."""
-    return sampler._searches[-1]._tree
+    return sampler._engines[-1].tree
 
 
 def cells(tree: Tree) -> dict[Bounds, Statistics]:

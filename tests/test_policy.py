@@ -39,6 +39,7 @@ from optuna_pcts._process import matern
 from optuna_pcts._process import matern_slope
 from optuna_pcts._process import Process
 from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.settings import tree_of
 from optuna_pcts._tree.prior import AdditiveModel
 from optuna_pcts._tree.tree import Tree
 
@@ -656,9 +657,7 @@ def test_bounds_of_the_objective_are_those_of_its_rewards(direction: StudyDirect
     study.optimize(lambda trial: trial.suggest_float("x", -5, 5), n_trials=20)
     sign = 1 if direction == StudyDirection.MAXIMIZE else -1
     rewards = [(10 + sign * trial.values[0]) / 20 for trial in study.trials]
-    _, tree = PCTSSampler(reward=(-10, 10)).read_tree(
-        PCTSSampler().read_history(study, study.trials)
-    )
+    _, tree = tree_of(study)
     root = next(tree.cells())
     assert root.mean == pytest.approx(np.mean(rewards))
 

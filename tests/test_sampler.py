@@ -43,8 +43,8 @@ from optuna_pcts import recommend
 from optuna_pcts import report
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
-from optuna_pcts._study.attributes import CELL_KEY
-from optuna_pcts._study.sampler import _Search
+from optuna_pcts._search.engine import Engine
+from optuna_pcts._study.attributes import PROPOSAL_KEY
 from optuna_pcts._tree.messages import Feedback
 
 
@@ -442,7 +442,7 @@ def test_a_malformed_attribute_does_not_stop_the_study(attribute: Any) -> None:
             params={"x": 0.5, "y": 0.5},
             distributions=SQUARE,
             value=1.0,
-            system_attrs={CELL_KEY: attribute},
+            system_attrs={PROPOSAL_KEY: attribute},
         )
     )
     study.optimize(sphere, n_trials=5)
@@ -1150,10 +1150,10 @@ def test_an_interruption_loses_nothing() -> None:
     study = run(sphere, 10, sampler)
     with pytest.MonkeyPatch.context() as patch:
 
-        def interrupted(self: _Search, feedback: Feedback) -> None:
+        def interrupted(self: Engine, feedback: Feedback) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(_Search, "fold", interrupted)
+        patch.setattr(Engine, "fold", interrupted)
         with pytest.raises(KeyboardInterrupt):
             propose(sampler, study, new_trial(study))
     propose(sampler, study, new_trial(study))

@@ -159,7 +159,7 @@ def measure(
         whole = [trial for trial in whole if read_fidelity(trial) == 1]
     if isinstance(study.sampler, PCTSSampler):
         study.ask(TASKS["digits"][run.task].space)  # the tree is made when it is needed
-    height, n_nodes = tree_size(study.sampler)
+    height, n_nodes = tree_size(study, study.sampler)
     seconds = time.perf_counter() - started
     return Result(accuracy, accuracy_best, len(trials), len(whole), height, n_nodes, seconds)
 

@@ -16,11 +16,11 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial
 
 from optuna_pcts._study.stamps import clock
-from optuna_pcts._tree.messages import Cell
+from optuna_pcts._tree.messages import ProposalRecord
 
 
 # Everything this package writes into a storage stands under one of these keys.
-CELL_KEY = "optuna_pcts:cell"  # system attribute: what the tree needs
+PROPOSAL_KEY = "optuna_pcts:cell"  # system attribute: what the tree needs
 SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has sized itself by it
 # User attributes: what people want to see in the dashboard.
 DEPTH_KEY = "pcts:depth"
@@ -48,19 +48,19 @@ _MAX_PARAMS = 10_000
 MAX_STEP = 2**53
 
 
-def record(study: optuna.Study, trial: FrozenTrial, cell: Cell) -> None:
-    """Store with a trial the cell it was asked for."""
+def record(study: optuna.Study, trial: FrozenTrial, proposal: ProposalRecord) -> None:
+    """Store with a trial what was proposed."""
     storage, trial_id = study._storage, trial._trial_id
-    depth = min(cell.depth, MAX_DEPTH)
-    attribute: dict[str, Any] = {"depth": depth, "point": dict(cell.point)}
-    if cell.fidelity < 1:
-        attribute["fidelity"] = cell.fidelity
-    if cell.max_resource is not None:
-        attribute["max_resource"] = cell.max_resource
-    storage.set_trial_system_attr(trial_id, CELL_KEY, attribute)
+    depth = min(proposal.depth, MAX_DEPTH)
+    attribute: dict[str, Any] = {"depth": depth, "point": dict(proposal.point)}
+    if proposal.fidelity < 1:
+        attribute["fidelity"] = proposal.fidelity
+    if proposal.max_resource is not None:
+        attribute["max_resource"] = proposal.max_resource
+    storage.set_trial_system_attr(trial_id, PROPOSAL_KEY, attribute)
     storage.set_trial_user_attr(trial_id, DEPTH_KEY, depth)
-    if cell.max_resource is not None:  # otherwise only if the objective makes use of it
-        storage.set_trial_user_attr(trial_id, FIDELITY_KEY, cell.fidelity)
+    if proposal.max_resource is not None:  # otherwise only if the objective makes use of it
+        storage.set_trial_user_attr(trial_id, FIDELITY_KEY, proposal.fidelity)
 
 
 def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: float) -> None:
@@ -82,12 +82,12 @@ def record_delay(study: optuna.Study, trial: FrozenTrial) -> None:
             study._storage.set_trial_user_attr(trial._trial_id, DELAY_KEY, round(seconds, 3))
 
 
-def recorded_cell(trial: FrozenTrial) -> Cell | None:
-    """Return the cell stored with a trial; None if there is none, or something else there.
+def recorded_proposal(trial: FrozenTrial) -> ProposalRecord | None:
+    """Return what was proposed for a trial; None if nothing is stored, or something else there.
 
     Anybody can write to a shared storage, so the attribute may be anything.
     """
-    attribute = trial.system_attrs.get(CELL_KEY)
+    attribute = trial.system_attrs.get(PROPOSAL_KEY)
     if isinstance(attribute, dict):
         depth, point = attribute.get("depth"), attribute.get("point")
         fidelity, resource = attribute.get("fidelity", 1.0), attribute.get("max_resource")
@@ -99,7 +99,7 @@ def recorded_cell(trial: FrozenTrial) -> Cell | None:
             and (isinstance(fidelity, (int, float)) and 0 <= fidelity <= 1)
             and (resource is None or is_integer(resource, 1, MAX_STEP))
         ):
-            return Cell(depth, point, float(fidelity), resource)
+            return ProposalRecord(depth, point, float(fidelity), resource)
     return None
 
 

@@ -45,12 +45,12 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
 from optuna_pcts._space.observed import ObservedSpace
-from optuna_pcts._study.attributes import CELL_KEY
 from optuna_pcts._study.attributes import constraints_of
 from optuna_pcts._study.attributes import ENQUEUED_KEY
 from optuna_pcts._study.attributes import hold
 from optuna_pcts._study.attributes import is_integer
-from optuna_pcts._study.attributes import recorded_cell
+from optuna_pcts._study.attributes import PROPOSAL_KEY
+from optuna_pcts._study.attributes import recorded_proposal
 from optuna_pcts._study.attributes import RETRY_KEY
 from optuna_pcts._study.attributes import SIZED_KEY
 from optuna_pcts._study.progress import LongestRun
@@ -282,7 +282,7 @@ class History:
         if (
             status is seen.status
             and len(trial.params) == seen.n_params
-            and seen.has_cell == (CELL_KEY in trial.system_attrs)
+            and seen.has_proposal == (PROPOSAL_KEY in trial.system_attrs)
             and seen.n_reports == len(trial.intermediate_values)
             and not trial.state.is_finished()
         ):
@@ -299,7 +299,7 @@ class History:
             self._open[number] = _Progress(
                 status,
                 len(trial.params),
-                has_cell=CELL_KEY in trial.system_attrs,
+                has_proposal=PROPOSAL_KEY in trial.system_attrs,
                 n_reports=len(trial.intermediate_values),
                 is_running=trial.state == TrialState.RUNNING,
             )
@@ -323,12 +323,12 @@ class History:
         return Status.TOLD
 
     def _feedback(self, trial: FrozenTrial, status: Status) -> Feedback:
-        cell = recorded_cell(trial)
-        if cell is None and CELL_KEY in trial.system_attrs and not self._has_warned:
+        proposal = recorded_proposal(trial)
+        if proposal is None and PROPOSAL_KEY in trial.system_attrs and not self._has_warned:
             self._has_warned = True
             _logger.warning(
-                f"Trial {trial.number} has a malformed attribute `{CELL_KEY}`, which is ignored; "
-                "so are all others of this study."
+                f"Trial {trial.number} has a malformed attribute `{PROPOSAL_KEY}`, which is "
+                "ignored; so are all others of this study."
             )
         value, fidelity, curve = math.nan, 1.0, None
         if status is Status.TOLD and trial.state != TrialState.FAIL and trial.values:
@@ -336,8 +336,8 @@ class History:
         is_sized = SIZED_KEY in trial.system_attrs
         self.is_sized |= is_sized
         if trial.intermediate_values or is_sized:
-            full_step = (cell and cell.max_resource) or self.full_step
-            reported, fidelity, curve = progress(trial, cell, full_step)
+            full_step = (proposal and proposal.max_resource) or self.full_step
+            reported, fidelity, curve = progress(trial, proposal, full_step)
             if status is Status.ASKED:
                 value = self._sign * reported
             if curve is not None:
@@ -351,7 +351,7 @@ class History:
             status,
             trial.params,
             value,
-            cell,
+            proposal,
             fidelity,
             curve,
             self._ended_at(trial),
@@ -400,7 +400,7 @@ class _Progress:
 
     status: Status | None = None
     n_params: int = -1
-    has_cell: bool = False
+    has_proposal: bool = False
     n_reports: int = 0
     is_running: bool = False
 

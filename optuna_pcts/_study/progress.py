@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._study.attributes import MAX_STEP
 from optuna_pcts._study.attributes import SIZED_KEY
-from optuna_pcts._tree.messages import Cell
+from optuna_pcts._tree.messages import ProposalRecord
 
 
 class LongestRun:
@@ -34,14 +34,14 @@ class LongestRun:
 
 
 def progress(
-    trial: FrozenTrial, cell: Cell | None, full_step: int | None
+    trial: FrozenTrial, proposal: ProposalRecord | None, full_step: int | None
 ) -> tuple[float, float, FloatArray | None]:
     """Return the last value a trial reported, the fidelity of its value, and its curve.
 
     Args:
         trial:
             The trial.
-        cell:
+        proposal:
             What is stored with it.
         full_step:
             Steps of a whole evaluation; None if that is not known.
@@ -52,8 +52,8 @@ def progress(
         and the fidelities and values on the way of a trial that has ended.
     """
     is_complete = trial.state == TrialState.COMPLETE
-    is_sized = SIZED_KEY in trial.system_attrs and cell is not None
-    sized = cell.fidelity if cell is not None and is_sized else 1.0
+    is_sized = SIZED_KEY in trial.system_attrs and proposal is not None
+    sized = proposal.fidelity if proposal is not None and is_sized else 1.0
     reports = sorted(
         (min(step, MAX_STEP), value)
         for step, value in trial.intermediate_values.items()

@@ -1,4 +1,4 @@
-"""What passes between the study and the tree."""
+"""What passes between study, search and tree."""
 
 from __future__ import annotations
 
@@ -18,8 +18,27 @@ class Status(enum.Enum):
     GONE = enum.auto()
 
 
-@dataclass(frozen=True)
-class Cell:
+class Kind(enum.Enum):
+    """Who proposes a point."""
+
+    LOCAL = enum.auto()  # around the best trials
+    ANSWER = enum.auto()  # close to what would be the answer now
+    LEVEL = enum.auto()  # the best leaf of a depth
+    BOUND = enum.auto()  # the leaf with the largest bound
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Where to ask."""
+
+    point: list[float]  # position in the unit cube
+    depth: int  # of the cell
+    fidelity: float  # z_h, by its depth
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRecord:
     """What is stored with a trial that the tree asked for.
 
     The point is what was proposed. Optuna stores each parameter only when the objective asks for
@@ -32,7 +51,7 @@ class Cell:
     max_resource: int | None = None  # steps of a whole evaluation, if the pruner knows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Feedback:
     """One trial as the tree sees it."""
 
@@ -41,7 +60,7 @@ class Feedback:
     params: Mapping[str, Any]
     # Larger is better, whatever the direction of the study. NaN: failed, or nothing reported yet.
     value: float
-    cell: Cell | None  # None if the tree did not ask
+    proposal: ProposalRecord | None  # None if the tree did not ask
     fidelity: float = 1.0  # of the value
     curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
     ended_at: float = 0.0  # seconds; 0 if it has not, or nobody knows
