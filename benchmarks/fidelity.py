@@ -35,7 +35,7 @@ from benchmarks.simulation import Simulation
 from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
-from optuna_pcts._fidelity import LAST_SHARE
+from optuna_pcts._tree.fidelity import LAST_SHARE
 
 
 N_STEPS = 27

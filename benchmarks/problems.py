@@ -23,7 +23,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
 
-from optuna_pcts._space import SearchSpace
+from optuna_pcts._space.space import SearchSpace
 
 
 FloatArray = NDArray[np.float64]

@@ -49,6 +49,7 @@ from benchmarks.simulation import parse_delay
 from benchmarks.simulation import Simulation
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
+from optuna_pcts._study.settings import tree_of
 
 
 # Each makes an instance of its problem. Each seed has its own: on one that stays the same, a grid
@@ -174,7 +175,7 @@ def measure(
     regret, regret_best = float("nan"), float("nan")
     if n_told:
         regret, regret_best = _regrets(simulation.study, simulation.problem)
-    height, n_nodes = tree_size(sampler)
+    height, n_nodes = tree_size(simulation.study, sampler)
     return Result(regret, regret_best, len(trials), n_told, height, n_nodes, seconds)
 
 
@@ -184,11 +185,11 @@ def _regrets(study: optuna.Study, problem: Problem) -> tuple[float, float]:
     return problem.regret(problem.point(recommended)), problem.regret(problem.point(best))
 
 
-def tree_size(sampler: optuna.samplers.BaseSampler) -> tuple[int, int]:
+def tree_size(study: optuna.Study, sampler: optuna.samplers.BaseSampler) -> tuple[int, int]:
     """Return height and number of nodes of a method's largest tree."""
     trees = getattr(sampler, "trees", ())
     if isinstance(sampler, PCTSSampler):
-        trees = [search._tree for search in sampler._searches]
+        trees = [tree_of(study)[1]]
     return (
         max((tree.depth for tree in trees), default=0),
         max((tree.n_nodes for tree in trees), default=0),

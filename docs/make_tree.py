@@ -19,7 +19,8 @@ from optuna.distributions import FloatDistribution
 
 from optuna_pcts import PCTSSampler
 from optuna_pcts import Smoothness
-from optuna_pcts._tree import Tree
+from optuna_pcts._study.settings import tree_of
+from optuna_pcts._tree.tree import Tree
 
 
 PICTURE = DOCS / "pictures" / "tree.png"
@@ -69,7 +70,7 @@ def read(study: optuna.Study, sampler: PCTSSampler) -> list[Cell]:
     """Return the cells as the tenth ask finds them, each before its children."""
     following = study.ask()
     following.suggest_float("x", 0, 1)
-    tree = sampler._searches[-1]._tree
+    _, tree = tree_of(study)
     asked_at = tree._trials.point[0, following.number]
     tree.remove(following.number)  # what it has split stays split, but counts nothing
     tree.refresh()

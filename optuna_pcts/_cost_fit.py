@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 import optuna
 from optuna.trial import TrialState
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
-from optuna_pcts._cost import ConstantCost
-from optuna_pcts._cost import ExponentialCost
-from optuna_pcts._cost import known_cost
-from optuna_pcts._cost import level_of_trial
-from optuna_pcts._cost import LinearGrowth
-from optuna_pcts._cost import PolynomialDecay
-from optuna_pcts._cost import warn_of_malformed_cost
-from optuna_pcts._history import DEPTH_KEY
-from optuna_pcts._policy import FloatArray
+from optuna_pcts._study.attributes import DEPTH_KEY
+from optuna_pcts._study.costs import known_cost
+from optuna_pcts._study.costs import level_of_trial
+from optuna_pcts._study.costs import warn_of_malformed_cost
+from optuna_pcts._tree.cost_models import ConstantCost
+from optuna_pcts._tree.cost_models import ExponentialCost
+from optuna_pcts._tree.cost_models import LinearGrowth
+from optuna_pcts._tree.cost_models import PolynomialDecay
 
 
 # With fewer trials the bootstrap knows nothing of the spread; with fewer depths a power law and

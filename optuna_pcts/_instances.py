@@ -8,7 +8,9 @@ import math
 import numpy as np
 import optuna
 
-from optuna_pcts._sampler import settings_of
+from optuna_pcts._study.settings import history_of
+from optuna_pcts._study.settings import settings_of
+from optuna_pcts._study.settings import tree_of
 
 
 @dataclass(frozen=True)
@@ -55,17 +57,16 @@ def rank_instances(study: optuna.Study) -> list[Instance]:
             If the study has several objectives, or no trial that the sampler asked for has ended.
     """
     trials = study.get_trials(deepcopy=False)
-    sampler = settings_of(study)
-    history = sampler.read_history(study, trials)
-    space, tree = sampler.read_tree(history)
+    history = history_of(study, trials)
+    space, tree = tree_of(study, history)
     enqueued = {t.number for t in trials if "fixed_params" in t.system_attrs}
-    asked = {f.number for f in history.replay() if f.cell is not None} - enqueued
+    asked = {f.number for f in history.replay() if f.proposal is not None} - enqueued
     rewards = {number: reward for number, reward in tree.rewards().items() if number in asked}
     if not rewards:
         raise ValueError(
             "`rank_instances` needs a trial that PCTSSampler asked for and that ended."
         )
-    pairs = sampler.instances(len(space))
+    pairs = settings_of(study).instances(len(space))
     found = []
     for i, (nu, rho) in enumerate(pairs):
         numbers = tuple(number for number in sorted(rewards) if number % len(pairs) == i)

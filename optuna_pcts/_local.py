@@ -16,18 +16,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optuna_pcts._policy import FloatArray
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
 from optuna_pcts._process import Process
 from optuna_pcts._process import reflected
-from optuna_pcts._repeats import places_of
-from optuna_pcts._repeats import real_share
-from optuna_pcts._repeats import repeats_of
-from optuna_pcts._tree import Checkpoint
-from optuna_pcts._tree import Reference
-from optuna_pcts._tree import Told
-from optuna_pcts._tree import Tree
+from optuna_pcts._tree.refit import Checkpoint
+from optuna_pcts._tree.refit import Reference
+from optuna_pcts._tree.repeats import places_of
+from optuna_pcts._tree.repeats import real_share
+from optuna_pcts._tree.repeats import repeats_of
+from optuna_pcts._tree.tree import Told
+from optuna_pcts._tree.tree import Tree
 
 
 # The trials that the distribution is fitted to: the best eighth, two to ten per parameter. More

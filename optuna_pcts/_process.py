@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optuna_pcts._policy import FloatArray
-from optuna_pcts._prior import slots_at
+from optuna_pcts._arrays import FloatArray
+from optuna_pcts._tree.prior import slots_at
 
 
 # The correlation of two values, from the distance of their points in length scales.

@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 import optuna
 from optuna.study import StudyDirection
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_integer
-from optuna_pcts._history import Feedback
-from optuna_pcts._history import History
-from optuna_pcts._history import Status
-from optuna_pcts._policy import FloatArray
 from optuna_pcts._process import gaussian
 from optuna_pcts._process import matern
 from optuna_pcts._process import Process
-from optuna_pcts._repeats import believable
-from optuna_pcts._repeats import neighbours_of
-from optuna_pcts._repeats import places_of
-from optuna_pcts._repeats import real_share
-from optuna_pcts._space import SearchSpace
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.history import History
+from optuna_pcts._tree.messages import Feedback
+from optuna_pcts._tree.messages import Status
+from optuna_pcts._tree.repeats import believable
+from optuna_pcts._tree.repeats import neighbours_of
+from optuna_pcts._tree.repeats import places_of
+from optuna_pcts._tree.repeats import real_share
 
 
 # So many of the best trials are candidates ...

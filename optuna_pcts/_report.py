@@ -36,23 +36,24 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
-from optuna_pcts._cost import COST_KEY
-from optuna_pcts._cost import level_of_trial
-from optuna_pcts._cost import trial_cost
 from optuna_pcts._cost_fit import CostFit
 from optuna_pcts._cost_fit import fit_cost
-from optuna_pcts._history import clock
-from optuna_pcts._history import delays
-from optuna_pcts._history import Feedback
-from optuna_pcts._history import History
-from optuna_pcts._history import is_feasible
-from optuna_pcts._history import Status
 from optuna_pcts._recommend import recommend
 from optuna_pcts._recommend import Recommendation
-from optuna_pcts._sampler import settings_of
-from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree import CellView
-from optuna_pcts._tree import Tree
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.attributes import COST_KEY
+from optuna_pcts._study.attributes import is_feasible
+from optuna_pcts._study.costs import level_of_trial
+from optuna_pcts._study.costs import trial_cost
+from optuna_pcts._study.history import delays
+from optuna_pcts._study.history import History
+from optuna_pcts._study.settings import history_of
+from optuna_pcts._study.settings import tree_of
+from optuna_pcts._study.stamps import clock
+from optuna_pcts._tree.messages import Feedback
+from optuna_pcts._tree.messages import Status
+from optuna_pcts._tree.tree import CellView
+from optuna_pcts._tree.tree import Tree
 
 
 # A figure with more cells or points than this is neither faster to read nor to load.
@@ -134,11 +135,11 @@ class Snapshot:
 
     @cached_property
     def history(self) -> History:
-        return settings_of(self.study).read_history(self.study, self.trials)
+        return history_of(self.study, self.trials)
 
     @cached_property
     def _tree(self) -> tuple[SearchSpace, Tree]:
-        return settings_of(self.study).read_tree(self.history)
+        return tree_of(self.study, self.history)
 
     @property
     def space(self) -> SearchSpace:
@@ -355,7 +356,7 @@ def partition_info(source: Snapshot) -> PartitionInfo:
     x, y = dims
     points = []
     for f in source.feedback:
-        point = space.to_unit(f.params, f.cell.point if f.cell is not None else None)
+        point = space.to_unit(f.params, f.proposal.point if f.proposal is not None else None)
         if point is not None and not (math.isnan(point[x]) or math.isnan(point[y])):
             value = source.sign * f.value if math.isfinite(f.value) else None
             in_flight = f.status is Status.ASKED
@@ -540,7 +541,7 @@ def fidelity_info(source: Snapshot) -> FidelityInfo:
             "PCTSPruner (or another pruner), or an objective that reads fidelity(trial)."
         )
     fidelities = [f.fidelity for f in told]
-    depths = [None if f.cell is None else f.cell.depth for f in told]
+    depths = [None if f.proposal is None else f.proposal.depth for f in told]
     newest = slice(-source.max_points, None)
     return FidelityInfo(
         numbers=tuple(f.number for f in told[newest]),

@@ -18,11 +18,11 @@ from optuna._imports import try_import
 from optuna.trial import FrozenTrial
 
 from optuna_pcts._checks import check_number
-from optuna_pcts._history import FIGURES_KEY
 from optuna_pcts._report import INFOS
 from optuna_pcts._report import report_of
 from optuna_pcts._report import Snapshot
-from optuna_pcts._sampler import PCTSSampler
+from optuna_pcts._study.attributes import FIGURES_KEY
+from optuna_pcts._study.sampler import PCTSSampler
 from optuna_pcts.visualization._plotly import DRAW
 
 

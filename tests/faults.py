@@ -37,7 +37,7 @@ from benchmarks.storages import connect
 from optuna_pcts import DUCB1
 from optuna_pcts import PCTSSampler
 from optuna_pcts import Smoothness
-from optuna_pcts._history import recorded_cell
+from optuna_pcts._study.attributes import recorded_proposal
 
 
 STUDY = "study"
@@ -117,7 +117,7 @@ def check(
 
 def _counts(trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> bool:
     """Whether the tree must know the feedback of a trial."""
-    cell = recorded_cell(trial)
+    cell = recorded_proposal(trial)
     known = {*trial.params, *(cell.point if cell is not None else ())}
     is_retried = any(trial.number in t.system_attrs.get("retry_history", ()) for t in trials)
     # Where it is known in part, it counts in the cells that certainly hold it.

@@ -17,7 +17,7 @@ import pytest
 
 from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
-from optuna_pcts._tree import Tree
+from optuna_pcts._tree.tree import Tree
 
 
 ROOT = Path(__file__).parent.parent
@@ -98,7 +98,7 @@ def propose(sampler: PCTSSampler, study: optuna.Study, trial_id: int) -> dict[st
 
 def tree_of(sampler: PCTSSampler) -> Tree:
     """Return the tree that a sampler used last."""
-    return sampler._searches[-1]._tree
+    return sampler._engines[-1].tree
 
 
 def cells(tree: Tree) -> dict[Bounds, Statistics]:

@@ -24,8 +24,8 @@ from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import report
 from optuna_pcts._cli import main
-from optuna_pcts._history import is_feasible
 from optuna_pcts._report import Snapshot
+from optuna_pcts._study.attributes import is_feasible
 
 
 SPACE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}

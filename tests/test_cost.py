@@ -26,17 +26,17 @@ from optuna.trial import TrialState
 import pytest
 
 from optuna_pcts import PCTSSampler
-from optuna_pcts._budget import CostBudget
-from optuna_pcts._cost import ConstantCost
-from optuna_pcts._cost import COST_KEY
-from optuna_pcts._cost import CostModel
-from optuna_pcts._cost import ExponentialCost
-from optuna_pcts._cost import LinearGrowth
-from optuna_pcts._cost import PolynomialDecay
-from optuna_pcts._cost import trial_cost
 from optuna_pcts._cost_fit import CostFit
 from optuna_pcts._cost_fit import fit_cost
-from optuna_pcts._history import DEPTH_KEY
+from optuna_pcts._study.attributes import COST_KEY
+from optuna_pcts._study.attributes import DEPTH_KEY
+from optuna_pcts._study.budget import CostBudget
+from optuna_pcts._study.costs import trial_cost
+from optuna_pcts._tree.cost_models import ConstantCost
+from optuna_pcts._tree.cost_models import CostModel
+from optuna_pcts._tree.cost_models import ExponentialCost
+from optuna_pcts._tree.cost_models import LinearGrowth
+from optuna_pcts._tree.cost_models import PolynomialDecay
 
 
 Model = LinearGrowth | ConstantCost | PolynomialDecay | ExponentialCost

@@ -40,12 +40,12 @@ from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import Smoothness
-from optuna_pcts._fidelity import BiasModel
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import Feedback
-from optuna_pcts._history import History
-from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree import Tree
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.attributes import PROPOSAL_KEY
+from optuna_pcts._study.history import History
+from optuna_pcts._tree.fidelity import BiasModel
+from optuna_pcts._tree.messages import Feedback
+from optuna_pcts._tree.tree import Tree
 
 
 STEPS = 27
@@ -403,7 +403,7 @@ def test_within_other_samplers_and_pruners_each_finds_its_partner() -> None:
         study = optuna.create_study(sampler=wrapped, pruner=pruner)
         study.optimize(train(), n_trials=80, callbacks=[CostBudget(budget=10 * STEPS)])
         assert sampler._is_finishing
-        assert {t.system_attrs[CELL_KEY]["max_resource"] for t in study.trials[1:]} == {STEPS}
+        assert {t.system_attrs[PROPOSAL_KEY]["max_resource"] for t in study.trials[1:]} == {STEPS}
 
 
 def test_malformed_attributes_are_full_fidelity() -> None:

@@ -144,7 +144,7 @@ class Study(RuleBasedStateMachine):
         assert isinstance(sampler, PCTSSampler)
         ghost = _ghost(len(self.study.trials))
         with sampler._exclusive():
-            sampler._search_over(dict(SPACE), sampler._read(self.study, ghost), ghost)
+            sampler._engine_over(dict(SPACE), sampler._read(self.study, ghost), ghost)
         sampler._read_for = None
         tree = tree_of(sampler)
         trials = range(len(self.study.trials))

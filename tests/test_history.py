@@ -26,12 +26,12 @@ import pytest
 
 from optuna_pcts import Delay
 from optuna_pcts import delays
-from optuna_pcts._history import Cell
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import Feedback
-from optuna_pcts._history import History
-from optuna_pcts._history import record
-from optuna_pcts._history import Status
+from optuna_pcts._study.attributes import PROPOSAL_KEY
+from optuna_pcts._study.attributes import record
+from optuna_pcts._study.history import History
+from optuna_pcts._tree.messages import Feedback
+from optuna_pcts._tree.messages import ProposalRecord
+from optuna_pcts._tree.messages import Status
 
 
 UNIT = FloatDistribution(0.0, 1.0)
@@ -140,7 +140,7 @@ def test_a_running_trial_is_asked(study: optuna.Study) -> None:
     (feedback,) = read(study).values()
     assert (feedback.number, feedback.status) == (0, Status.ASKED)
     assert feedback.params == trial.params
-    assert feedback.cell is None
+    assert feedback.proposal is None
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,8 @@ def test_added_trials_are_told(study: optuna.Study) -> None:
 
 def test_the_cell_is_stored_with_the_trial(study: optuna.Study) -> None:
     trial = study.ask({"x": UNIT})
-    record(study, study._storage.get_trial(trial._trial_id), Cell(7, {"x": 0.25}))
-    assert read(study)[0].cell == Cell(7, {"x": 0.25})
+    record(study, study._storage.get_trial(trial._trial_id), ProposalRecord(7, {"x": 0.25}))
+    assert read(study)[0].proposal == ProposalRecord(7, {"x": 0.25})
     assert study.trials[0].user_attrs == {"pcts:depth": 7}
 
 
@@ -276,10 +276,10 @@ def test_the_cell_is_stored_with_the_trial(study: optuna.Study) -> None:
 def test_a_malformed_attribute_is_ignored_with_a_warning(
     memory_study: optuna.Study, attribute: Any, optuna_log: pytest.LogCaptureFixture
 ) -> None:
-    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={CELL_KEY: attribute})
+    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={PROPOSAL_KEY: attribute})
     feedback = read(memory_study)[0]
-    assert (feedback.cell, feedback.value) == (None, -1.0)
-    assert CELL_KEY in optuna_log.text
+    assert (feedback.proposal, feedback.value) == (None, -1.0)
+    assert PROPOSAL_KEY in optuna_log.text
 
 
 # ---------------------------------------------------------------------- only what is new

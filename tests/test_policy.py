@@ -25,10 +25,9 @@ from optuna_pcts import POOSmoothness
 from optuna_pcts import Smoothness
 from optuna_pcts import SmoothnessModel
 from optuna_pcts import UnknownSmoothness
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._local import Elite
 from optuna_pcts._local import LocalSearch
-from optuna_pcts._policy import FloatArray
-from optuna_pcts._prior import AdditiveModel
 from optuna_pcts._process import _Choice
 from optuna_pcts._process import _distance
 from optuna_pcts._process import _Places
@@ -39,8 +38,10 @@ from optuna_pcts._process import Kernel
 from optuna_pcts._process import matern
 from optuna_pcts._process import matern_slope
 from optuna_pcts._process import Process
-from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree import Tree
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.settings import tree_of
+from optuna_pcts._tree.prior import AdditiveModel
+from optuna_pcts._tree.tree import Tree
 
 
 def statistics(unit: float = 1.0) -> NodeStatistics:
@@ -656,9 +657,7 @@ def test_bounds_of_the_objective_are_those_of_its_rewards(direction: StudyDirect
     study.optimize(lambda trial: trial.suggest_float("x", -5, 5), n_trials=20)
     sign = 1 if direction == StudyDirection.MAXIMIZE else -1
     rewards = [(10 + sign * trial.values[0]) / 20 for trial in study.trials]
-    _, tree = PCTSSampler(reward=(-10, 10)).read_tree(
-        PCTSSampler().read_history(study, study.trials)
-    )
+    _, tree = tree_of(study)
     root = next(tree.cells())
     assert root.mean == pytest.approx(np.mean(rewards))
 

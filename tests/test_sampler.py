@@ -43,9 +43,9 @@ from optuna_pcts import recommend
 from optuna_pcts import report
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import Feedback
-from optuna_pcts._sampler import _Search
+from optuna_pcts._search.engine import Engine
+from optuna_pcts._study.attributes import PROPOSAL_KEY
+from optuna_pcts._tree.messages import Feedback
 
 
 Objective = Callable[[optuna.Trial], float]
@@ -217,9 +217,9 @@ def test_a_clock_that_is_behind_has_nothing_learned_anew() -> None:
         storage.seconds += 0.5
         study.tell(trial, float(number % 7))
     propose(sampler := PCTSSampler(seed=0), study, new_trial(study))
-    assert tree_of(sampler)._n_revisions == 0
+    assert tree_of(sampler)._ended.n_revisions == 0
     assert isinstance(study.sampler, PCTSSampler)
-    assert tree_of(study.sampler)._n_revisions == 0
+    assert tree_of(study.sampler)._ended.n_revisions == 0
 
 
 def test_a_live_and_a_fresh_sampler_agree_on_stale_trials() -> None:
@@ -442,7 +442,7 @@ def test_a_malformed_attribute_does_not_stop_the_study(attribute: Any) -> None:
             params={"x": 0.5, "y": 0.5},
             distributions=SQUARE,
             value=1.0,
-            system_attrs={CELL_KEY: attribute},
+            system_attrs={PROPOSAL_KEY: attribute},
         )
     )
     study.optimize(sphere, n_trials=5)
@@ -1150,10 +1150,10 @@ def test_an_interruption_loses_nothing() -> None:
     study = run(sphere, 10, sampler)
     with pytest.MonkeyPatch.context() as patch:
 
-        def interrupted(self: _Search, feedback: Feedback) -> None:
+        def interrupted(self: Engine, feedback: Feedback) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(_Search, "fold", interrupted)
+        patch.setattr(Engine, "fold", interrupted)
         with pytest.raises(KeyboardInterrupt):
             propose(sampler, study, new_trial(study))
     propose(sampler, study, new_trial(study))

@@ -16,8 +16,8 @@ from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
 import pytest
 
-from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree import Split
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._tree.tree import Split
 
 
 Cell = tuple[list[float], list[float]]

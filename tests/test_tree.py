@@ -21,12 +21,12 @@ import pytest
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCBV
 from optuna_pcts import NodeStatistics
-from optuna_pcts._policy import FloatArray
-from optuna_pcts._policy import Policy
-from optuna_pcts._space import SearchSpace
-from optuna_pcts._tree import Checkpoint
-from optuna_pcts._tree import Reference
-from optuna_pcts._tree import Tree
+from optuna_pcts._arrays import FloatArray
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._tree.policies import Policy
+from optuna_pcts._tree.refit import Checkpoint
+from optuna_pcts._tree.refit import Reference
+from optuna_pcts._tree.tree import Tree
 
 
 LINE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1)}
@@ -63,7 +63,7 @@ def b_min(tree: Tree, node: int, instance: int = 0) -> float:
 
 
 def test_the_worked_example() -> None:
-    """The tree drawn at the top of `_tree.py`."""
+    """The tree drawn at the top of `_tree/tree.py`."""
     tree = make_tree(policy=DUCBV(c=0.1), instances=[(0.5, 0.5)])
     tree.place(0, [0.5], depth=0)
     tree.place(1, [1 / 6], depth=1)
@@ -342,7 +342,7 @@ def fill(tree: Tree, events: Sequence[Event]) -> None:
 
 
 def rewards(tree: Tree, values: list[float]) -> FloatArray:
-    return tree._rewards(np.array(values, dtype=float))
+    return tree._rewards.of(np.array(values, dtype=float))
 
 
 @given(mixed_events())
@@ -420,7 +420,7 @@ def naive_b_min(tree: Tree, node: int, instance: int, policy: Policy) -> float:
             n_asked=np.array([float(nodes.n_asked[node])]),
             depth=np.array([float(nodes.depth[node])]),
             log_t=math.log(2 ** int(math.log2(max(tree.n_asked, 1)))),
-            unit=2 * tree._half_unit,
+            unit=tree._rewards.unit,
         )
         bound = float(policy.bound(statistics)[0])
     if nodes.final[node]:

@@ -30,13 +30,13 @@ from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import trial_cost
-from optuna_pcts._cost import COST_KEY
-from optuna_pcts._history import CELL_KEY
-from optuna_pcts._history import DEPTH_KEY
-from optuna_pcts._history import FIDELITY_KEY
-from optuna_pcts._history import MAX_DEPTH
-from optuna_pcts._history import recorded_cell
-from optuna_pcts._history import SIZED_KEY
+from optuna_pcts._study.attributes import COST_KEY
+from optuna_pcts._study.attributes import DEPTH_KEY
+from optuna_pcts._study.attributes import FIDELITY_KEY
+from optuna_pcts._study.attributes import MAX_DEPTH
+from optuna_pcts._study.attributes import PROPOSAL_KEY
+from optuna_pcts._study.attributes import recorded_proposal
+from optuna_pcts._study.attributes import SIZED_KEY
 
 
 SPACE: dict[str, BaseDistribution] = {
@@ -98,9 +98,9 @@ def warnings_of(log: pytest.LogCaptureFixture, key: str) -> int:
 @pytest.mark.parametrize("cell", CELLS[1:], ids=lambda cell: repr(cell)[:40])
 def test_a_cell_that_is_none_is_ignored(cell: Any, optuna_log: pytest.LogCaptureFixture) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0), pruner=PCTSPruner(max_resource=10))
-    system = {CELL_KEY: cell, SIZED_KEY: cell}
+    system = {PROPOSAL_KEY: cell, SIZED_KEY: cell}
     study.add_trials([told(n, system=system, intermediate_values={3: 1.0}) for n in range(8)])
-    assert recorded_cell(study.trials[0]) is None
+    assert recorded_proposal(study.trials[0]) is None
     assert fidelity(study.trials[0]) == 1.0
     assert study.pruner.prune(study, study.trials[0]) is False
     for _ in range(3):
@@ -108,7 +108,7 @@ def test_a_cell_that_is_none_is_ignored(cell: Any, optuna_log: pytest.LogCapture
         study.tell(trial, 0.5)
     assert isinstance(study.sampler, PCTSSampler)
     assert tree_of(study.sampler).n_told == 10
-    assert warnings_of(optuna_log, CELL_KEY) == 1
+    assert warnings_of(optuna_log, PROPOSAL_KEY) == 1
     assert len(optuna_log.text) < 1000
     assert recommend(study).params.keys() == SPACE.keys()
 
@@ -120,7 +120,7 @@ def test_hostile_attributes_pass_through_each_storage(
     study = optuna.create_study(storage=storage, sampler=PCTSSampler(seed=0))
     for value in (CODE, PICKLE, [CODE], {"depth": CODE, "point": CODE}, 10**30):
         trial = study.ask(SPACE)
-        for key in (CELL_KEY, SIZED_KEY, "retry_history"):
+        for key in (PROPOSAL_KEY, SIZED_KEY, "retry_history"):
             storage.set_trial_system_attr(trial._trial_id, key, value)
         for key in (DEPTH_KEY, FIDELITY_KEY, COST_KEY):
             storage.set_trial_user_attr(trial._trial_id, key, value)
@@ -128,12 +128,12 @@ def test_hostile_attributes_pass_through_each_storage(
     study.ask(SPACE)
     assert isinstance(study.sampler, PCTSSampler)
     assert tree_of(study.sampler).n_told == 5
-    assert warnings_of(optuna_log, CELL_KEY) == 1
+    assert warnings_of(optuna_log, PROPOSAL_KEY) == 1
 
 
 def test_a_study_of_deep_cells_is_read_in_bounded_time_and_memory() -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
-    deep = [told(n, system={CELL_KEY: {"depth": 10**9, "point": POINT}}) for n in range(2000)]
+    deep = [told(n, system={PROPOSAL_KEY: {"depth": 10**9, "point": POINT}}) for n in range(2000)]
     study.add_trials(deep)
     start = time.monotonic()
     study.ask(SPACE)
@@ -144,7 +144,7 @@ def test_a_study_of_deep_cells_is_read_in_bounded_time_and_memory() -> None:
 
 def test_the_deepest_cell_of_an_attribute_bounds_the_tree() -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
-    study.add_trial(told(1, system={CELL_KEY: {"depth": MAX_DEPTH, "point": POINT}}))
+    study.add_trial(told(1, system={PROPOSAL_KEY: {"depth": MAX_DEPTH, "point": POINT}}))
     study.ask(SPACE)
     assert isinstance(study.sampler, PCTSSampler)
     assert tree_of(study.sampler).n_nodes <= 2 * MAX_DEPTH + 5

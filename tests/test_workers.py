@@ -22,8 +22,8 @@ from optuna.trial import TrialState
 import pytest
 
 from optuna_pcts import PCTSSampler
-from optuna_pcts._history import History
-from optuna_pcts._history import Status
+from optuna_pcts._study.history import History
+from optuna_pcts._tree.messages import Status
 
 
 N_WORKERS = 8

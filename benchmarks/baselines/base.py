@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
 from benchmarks.problems import FloatArray
-from optuna_pcts._space import SearchSpace
+from optuna_pcts._space.space import SearchSpace
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from benchmarks.simulation import parse_delay
 from benchmarks.simulation import Simulation
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
-from optuna_pcts._fidelity import LAST_SHARE
+from optuna_pcts._tree.fidelity import LAST_SHARE
 
 
 RESULTS = Path(__file__).parent / "results"
@@ -159,7 +159,7 @@ def measure(
         whole = [trial for trial in whole if read_fidelity(trial) == 1]
     if isinstance(study.sampler, PCTSSampler):
         study.ask(TASKS["digits"][run.task].space)  # the tree is made when it is needed
-    height, n_nodes = tree_size(study.sampler)
+    height, n_nodes = tree_size(study, study.sampler)
     seconds = time.perf_counter() - started
     return Result(accuracy, accuracy_best, len(trials), len(whole), height, n_nodes, seconds)
 

@@ -38,7 +38,7 @@ from benchmarks.storages import connect
 from benchmarks.storages import JOURNAL
 from benchmarks.storages import serve
 from optuna_pcts import PCTSSampler
-from optuna_pcts._fidelity import LAST_SHARE
+from optuna_pcts._tree.fidelity import LAST_SHARE
 
 
 # The paper's, for accuracies: sigma^2 = 0.02, b = 1. Of the bias it says nothing.

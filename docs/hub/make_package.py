@@ -24,18 +24,23 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 NAME = "package/samplers/pcts"
 
-_IMPORT = re.compile(r"^from optuna_pcts\.(\w+) import ", flags=re.MULTILINE)
+_IMPORT = re.compile(r"^from optuna_pcts\.([\w.]+) import ", flags=re.MULTILINE)
 
 
 def needed(source: Path) -> list[Path]:
     """Return the modules that the package itself imports, directly or not, and itself."""
     found: list[Path] = []
-    left = ["__init__"]
+    left = [source / "__init__.py"]
     while left:
-        path = source / f"{left.pop()}.py"
-        if path not in found:
-            found.append(path)
-            left += _IMPORT.findall(path.read_text(encoding="utf-8"))
+        path = left.pop()
+        if path in found:
+            continue
+        found.append(path)
+        for name in _IMPORT.findall(path.read_text(encoding="utf-8")):
+            module = source.joinpath(*name.split("."))
+            left.append(module / "__init__.py" if module.is_dir() else module.with_suffix(".py"))
+            if module.parent != source:
+                left.append(module.parent / "__init__.py")
     return sorted(found)
 
 
@@ -45,9 +50,13 @@ def make(folder: Path) -> Path:
     if target.exists():
         shutil.rmtree(target)
     (target / "images").mkdir(parents=True)
-    for path in needed(ROOT / "optuna_pcts"):
-        text = _IMPORT.sub(r"from .\1 import ", path.read_text(encoding="utf-8"))
-        (target / path.name).write_text(text, encoding="utf-8")
+    source = ROOT / "optuna_pcts"
+    for path in needed(source):
+        relative = path.relative_to(source)
+        dots = "." * len(relative.parts)
+        text = _IMPORT.sub(rf"from {dots}\1 import ", path.read_text(encoding="utf-8"))
+        (target / relative).parent.mkdir(exist_ok=True)
+        (target / relative).write_text(text, encoding="utf-8")
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     readme = readme.replace("{version}", optuna_pcts.__version__)
     (target / "README.md").write_text(readme, encoding="utf-8")

@@ -9,7 +9,6 @@ from typing import Any
 import optuna
 from optuna._imports import try_import
 
-from optuna_pcts._cost import CostModel
 from optuna_pcts._report import AxisInfo
 from optuna_pcts._report import cost_info
 from optuna_pcts._report import CostInfo
@@ -25,6 +24,7 @@ from optuna_pcts._report import Snapshot
 from optuna_pcts._report import span
 from optuna_pcts._report import tree_info
 from optuna_pcts._report import TreeInfo
+from optuna_pcts._tree.cost_models import CostModel
 from optuna_pcts.visualization import _style as style
 
 

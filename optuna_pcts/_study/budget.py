@@ -12,17 +12,17 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
 from optuna_pcts._checks import check_number
-from optuna_pcts._cost import CostModel
-from optuna_pcts._cost import declared_cost
-from optuna_pcts._cost import known_cost
-from optuna_pcts._cost import level_of_trial
-from optuna_pcts._cost import warn_of_malformed_cost
-from optuna_pcts._fidelity import LAST_SHARE
-from optuna_pcts._history import clock
-from optuna_pcts._history import duration
-from optuna_pcts._history import find_trial
-from optuna_pcts._history import sampler_of
-from optuna_pcts._history import stale_limit
+from optuna_pcts._study.costs import declared_cost
+from optuna_pcts._study.costs import known_cost
+from optuna_pcts._study.costs import level_of_trial
+from optuna_pcts._study.costs import warn_of_malformed_cost
+from optuna_pcts._study.stamps import clock
+from optuna_pcts._study.stamps import duration
+from optuna_pcts._study.stamps import find_trial
+from optuna_pcts._study.stamps import stale_limit
+from optuna_pcts._study.unwrap import sampler_of
+from optuna_pcts._tree.cost_models import CostModel
+from optuna_pcts._tree.fidelity import LAST_SHARE
 
 
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from optuna_pcts._policy import FloatArray
+from optuna_pcts._arrays import FloatArray
 
 
 # Only so large a part of the values can be outliers, and only of so many.

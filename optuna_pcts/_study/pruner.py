@@ -11,9 +11,9 @@ from optuna.trial import BaseTrial
 from optuna.trial import FrozenTrial
 
 from optuna_pcts._checks import check_integer
-from optuna_pcts._history import record_use_of_fidelity
-from optuna_pcts._history import recorded_cell
-from optuna_pcts._history import sampler_of
+from optuna_pcts._study.attributes import record_use_of_fidelity
+from optuna_pcts._study.attributes import recorded_proposal
+from optuna_pcts._study.unwrap import sampler_of
 
 
 class PCTSPruner(BasePruner):
@@ -75,16 +75,16 @@ class PCTSPruner(BasePruner):
                 f"{self._max_resource}. Fidelities are wrong: give the number of steps that a "
                 "whole evaluation has.",
             )
-        cell = recorded_cell(trial)
-        if cell is None and not _has_fidelities(study):
+        proposal = recorded_proposal(trial)
+        if proposal is None and not _has_fidelities(study):
             self._warn(
                 "sampler",
                 f"PCTSPruner prunes nothing in a study whose sampler is {_name(study.sampler)}: "
                 "only PCTSSampler chooses how far to evaluate a trial.",
             )
-        if cell is None or cell.fidelity >= 1:
+        if proposal is None or proposal.fidelity >= 1:
             return False
-        return step >= self.last_step(cell.fidelity)
+        return step >= self.last_step(proposal.fidelity)
 
     def _warn(self, about: str, message: str) -> None:
         if about not in self._warned:
@@ -125,8 +125,8 @@ def fidelity(trial: BaseTrial) -> float:
         warning, since its search would take a cheap value for a whole one).
     """
     if isinstance(trial, FrozenTrial):
-        cell = recorded_cell(trial)
-        return 1.0 if cell is None else cell.fidelity
+        proposal = recorded_proposal(trial)
+        return 1.0 if proposal is None else proposal.fidelity
     if not isinstance(trial, optuna.Trial):
         if isinstance(trial, BaseTrial):
             return 1.0
@@ -135,10 +135,10 @@ def fidelity(trial: BaseTrial) -> float:
     trial.relative_params  # noqa: B018  (Optuna samples when the first parameter is asked for)
     # What the sampler has written is in the storage, and not in this object.
     frozen = storage.get_trial(trial._trial_id)
-    cell = recorded_cell(frozen)
-    if cell is not None:
-        record_use_of_fidelity(storage, frozen, cell.fidelity)
-        return cell.fidelity
+    proposal = recorded_proposal(frozen)
+    if proposal is not None:
+        record_use_of_fidelity(storage, frozen, proposal.fidelity)
+        return proposal.fidelity
     if not _has_fidelities(trial.study):
         warnings.warn(
             f"`fidelity` was read in a study whose sampler is {_name(trial.study.sampler)}. Only "

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
-from optuna_pcts._policy import FloatArray
 
 
 # zeta and the shift are piecewise linear between these fidelities.

@@ -26,7 +26,7 @@ somebody else's trial fell) is split and the walk goes on. Only a cell of one si
 asked again: that is a replicate.
 
 A cell without feedback has an infinite bound, as in HOO, or what a model of all feedback expects
-of it (``_prior.py``), if the tree is given ``prior_std``.
+of it (``prior.py``), if the tree is given ``prior_std``.
 
 Worked example: one parameter, three children, all rewards already scaled. Trial 0 asked the root
 at 0.5, trial 1 the left third at 1/6, trial 2 the right third at 5/6 and is still in flight::
@@ -50,7 +50,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 import math
-import sys
 from typing import Any
 from typing import NamedTuple
 from typing import Protocol
@@ -58,34 +57,27 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optuna_pcts._fidelity import BiasModel
-from optuna_pcts._policy import FloatArray
-from optuna_pcts._policy import NodeStatistics
-from optuna_pcts._policy import Policy
-from optuna_pcts._prior import AdditiveModel
-from optuna_pcts._repeats import believable
-from optuna_pcts._repeats import places_of
+from optuna_pcts._arrays import FloatArray
+from optuna_pcts._tree.columns import Nodes
+from optuna_pcts._tree.columns import Scalars
+from optuna_pcts._tree.columns import Trials
+from optuna_pcts._tree.fidelity import BiasModel
+from optuna_pcts._tree.policies import NodeStatistics
+from optuna_pcts._tree.policies import Policy
+from optuna_pcts._tree.prior import AdditiveModel
+from optuna_pcts._tree.refit import Checkpoint
+from optuna_pcts._tree.refit import Ended
+from optuna_pcts._tree.refit import Reference
+from optuna_pcts._tree.rewards import Reward
+from optuna_pcts._tree.rewards import Rewards
 
 
 # What is taken from all trials at once (the reward scale, the prior) is taken anew when their
 # number has grown by this factor.
 _GROWTH = 1.25
-# Everything below this quantile of the values is as good as a failure: reward 0. Where exactly a
-# bad region is bad must not cost resolution where it is good.
-_CLIP_QUANTILE = 0.5
-# A value this many ranges above the best of the scale's own trials waits for the next scale, which
-# also says whether it is believed.
-_MAX_REWARD = 2.0
-# What a point anywhere is worth is seen from so many trials and so many for each parameter, those
-# that ended first: later ones are where values are good.
-_FIRST = (10, 2)
-# Any value is worth more than a failure by this. A region of nothing but failures is asked level
-# by level with this probability only, when it is its turn.
-_LEAST_MERIT = 1e-3
+# Where there is nothing but failures is asked level by level with this probability only, when it
+# is its turn.
 _FAILED_SHARE = 0.25
-# There is nothing left to gain where this share of the trials, at least so many, are as good as
-# the best one up to this part of what it is better than a point anywhere.
-_NOTHING_LEFT = (0.1, 8, 1e-6)
 # What is subtracted from a bound to put it after all others, without losing their order.
 _LAST = 1e6
 
@@ -141,44 +133,6 @@ class CellView(NamedTuple):
     bound: float  # Bmin of the instance in the middle
 
 
-class Checkpoint:
-    """A number of trials that is held for a while: it grows in steps of a constant factor.
-
-    What is computed from the first so many trials to end need not be computed anew for every
-    trial, and is still a function of the set of trials.
-
-    Args:
-        growth:
-            The factor.
-        late, late_growth:
-            Another factor, from this number of trials on.
-    """
-
-    def __init__(self, growth: float, *, late: int = sys.maxsize, late_growth: float = 1) -> None:
-        self._growth = growth
-        self._late, self._late_growth = late, late_growth
-        self._at = 1
-
-    def below(self, n: int) -> int:
-        """Return the last checkpoint up to ``n``."""
-        if n < self._at:
-            self._at = 1
-        while (following := self._following()) <= n:
-            self._at = following
-        return self._at
-
-    def _following(self) -> int:
-        growth = self._growth if self._at < self._late else self._late_growth
-        return max(self._at + 1, int(self._at * growth))
-
-
-class Reference(NamedTuple):
-    """The trials that ended first. Two that are equal are the same set with the same feedback."""
-
-    n: int
-    n_revisions: int  # how often they became others, or their feedback did
-
-
 class Told(NamedTuple):
     """What trials tell, an entry or a row each."""
 
@@ -187,84 +141,6 @@ class Told(NamedTuple):
     rewards: FloatArray
     bias: FloatArray
     is_outlier: NDArray[np.bool_]
-
-
-class _Columns:
-    """Named numpy columns of one common, growing length."""
-
-    def __init__(self, **columns: tuple[Any, Any, tuple[int, ...]]) -> None:
-        self._fill = {name: fill for name, (_, fill, _) in columns.items()}
-        self.length = 0
-        for name, (dtype, fill, shape) in columns.items():
-            setattr(self, name, np.full((*shape, 16), fill, dtype=dtype))
-        self._capacity = 16
-
-    def extend(self, length: int) -> None:
-        """Make room for at least ``length`` rows."""
-        self.length = max(self.length, length)
-        if length <= self._capacity:
-            return
-        capacity = max(length, self._capacity * 3 // 2)
-        for name, fill in self._fill.items():
-            old = getattr(self, name)
-            new = np.full((*old.shape[:-1], capacity), fill, dtype=old.dtype)
-            new[..., : self._capacity] = old
-            setattr(self, name, new)
-        self._capacity = capacity
-
-
-class _Nodes(_Columns):
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    first_child: NDArray[np.int32]  # -1: a leaf; children stand side by side, after the parent
-    n_children: NDArray[np.int32]
-    dim: NDArray[np.int32]
-    cuts: FloatArray  # (2, n); the second is inf where there are two children
-    final: NDArray[np.bool_]  # cannot be split
-    n_asked: NDArray[np.int32]
-    n_told: NDArray[np.int32]
-    n_ended: NDArray[np.int32]  # told for good
-    total: FloatArray  # sum of rewards
-    square: FloatArray  # sum of their squares
-    bias: FloatArray  # sum of the zeta of their fidelities
-    merit: FloatArray  # sum of what they are better than a point anywhere
-    center: NDArray[np.float32]  # (n_dims, n)
-    first_trial: NDArray[np.int32]  # head of the list of trials whose deepest cell this is
-    b_min: FloatArray  # (n_instances, n)
-
-    def scalars(self) -> _Scalars:
-        """Return views for reading one node at a time. They end when a column grows."""
-        return _Scalars(
-            self.first_child.data,
-            self.n_children.data,
-            self.n_asked.data,
-            self.dim.data,
-            (self.cuts[0].data, self.cuts[1].data),
-        )
-
-
-class _Scalars(NamedTuple):
-    """Columns as memoryviews, whose items are Python numbers: three times as fast to read."""
-
-    first_child: Any
-    n_children: Any
-    n_asked: Any
-    dim: Any
-    cuts: tuple[Any, Any]
-
-
-class _Trials(_Columns):
-    """One row per trial number."""
-
-    node: NDArray[np.int32]  # deepest cell that holds its point; -1: not in the tree
-    next: NDArray[np.int32]  # next trial of the same cell
-    told: NDArray[np.bool_]
-    ended: NDArray[np.bool_]  # what it was told is final
-    ended_at: FloatArray  # seconds
-    value: FloatArray  # larger is better; NaN: failed
-    believed: FloatArray  # the same without what nothing else speaks for
-    fidelity: FloatArray  # of the value
-    point: FloatArray  # (n_dims, n)
 
 
 class Tree:
@@ -301,7 +177,7 @@ class Tree:
         self._rho = np.array([[rho] for _, rho in instances])
         self._tolerance = tuple(splitter.tolerance)
         self._n_dims = len(self._tolerance)
-        self._nodes = _Nodes(
+        self._nodes = Nodes(
             parent=(np.int32, -1, ()),
             depth=(np.int32, 0, ()),
             first_child=(np.int32, -1, ()),
@@ -320,7 +196,7 @@ class Tree:
             first_trial=(np.int32, -1, ()),
             b_min=(np.float64, math.inf, (len(instances),)),
         )
-        self._trials = _Trials(
+        self._trials = Trials(
             node=(np.int32, -1, ()),
             next=(np.int32, -1, ()),
             told=(np.bool_, False, ()),
@@ -337,23 +213,12 @@ class Tree:
         self._dirty: set[int] = set()  # nodes whose b_min must be computed anew
         self._partial: set[int] = set()  # trials with unknown coordinates
         self._log_t = 0.0
-        # The reward scale, halved: the range of floats is larger than a float can be.
-        self._half_low, self._half_unit = 0.0, 0.5
-        # The same of the median and the best, whatever a reward is: that of the local asks.
-        self._half_local = 0.0, 0.5
-        self._half_anywhere = 0.0, 0.5  # the same of a point anywhere, and the best
-        self._has_nothing_left = False
-        self._reward_scale = reward
-        self._max_reward = _MAX_REWARD if isinstance(reward, str) else 1.0
-        self._bias = BiasModel() if bias is None else bias
-        self._is_partial = False  # whether some trials ended at less than full fidelity
+        self._rewards = Rewards(reward, BiasModel() if bias is None else bias)
         self._prior_std = prior_std
         self._prior: AdditiveModel | None = None
         self._checkpoint = Checkpoint(_GROWTH)
         self._learned_from: Reference | None = None
-        self._n_revisions = 0
-        # Of the trials that something was learned from, when the last one ended, and its number.
-        self._last_learned = (-math.inf, -1)
+        self._ended = Ended()
         self._is_exact = False  # as far as replicates can tell
         self._replicated = False  # since that was decided
 
@@ -386,17 +251,11 @@ class Tree:
 
     def reference(self, checkpoint: Checkpoint) -> Reference:
         """Return which of the trials to learn from: those that ended first, up to a checkpoint."""
-        return Reference(checkpoint.below(int(self._nodes.n_ended[0])), self._n_revisions)
+        return Reference(checkpoint.below(int(self._nodes.n_ended[0])), self._ended.n_revisions)
 
     def _rows(self, reference: Reference) -> NDArray[np.intp]:
         """Return the numbers of the trials of a reference, ascending."""
-        trials = self._trials
-        rows = np.flatnonzero(trials.ended)
-        rows = rows[np.argsort(trials.ended_at[rows], kind="stable")][: reference.n]
-        if len(rows):
-            last = float(trials.ended_at[rows[-1]]), int(rows[-1])
-            self._last_learned = max(self._last_learned, last)
-        return np.sort(rows)
+        return self._ended.first(reference, self._trials.ended, self._trials.ended_at)
 
     def learned_from(self) -> Reference:
         """Return the trials that the scale, the prior and the bias are learned from."""
@@ -412,27 +271,14 @@ class Tree:
         the median is 0 and the best 1 in any case; what is worse is less than 0, and a failure
         minus infinity.
         """
-        rows = self._located(reference)
-        low, unit = self._half_local
-        points = self._trials.point[:, rows].T
-        values, is_outlier = self._believable(rows)
-        return Told(
-            rows,
-            points,
-            _scaled(values, low, unit),
-            self._bias.zeta(self._trials.fidelity[rows]) / 2 / unit,
-            is_outlier,
+        rows, rewards = self._located(reference), self._rewards
+        points, fidelity = self._trials.point[:, rows].T, self._trials.fidelity[rows]
+        expected, is_outlier = rewards.believable(
+            self._trials.value[rows], fidelity, points, self._tolerance
         )
-
-    def _believable(self, rows: NDArray[np.intp]) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return the values of trials at full fidelity without outliers, and which are some."""
-        values = self._expected(self._trials.value[rows], rows)
-        is_outlier = np.zeros(len(rows), dtype=bool)
-        finite = np.isfinite(values)
-        places = places_of(self._trials.point[:, rows[finite]].T, self._tolerance)
-        if self._reward_scale == "clipped":
-            values[finite], is_outlier[finite] = believable(values[finite], places)
-        return values, is_outlier
+        return Told(
+            rows, points, rewards.local(expected), rewards.local_zeta(fidelity), is_outlier
+        )
 
     def n_at(self, number: int) -> int:
         """Return how many trials were asked at the point of a trial, itself among them."""
@@ -452,7 +298,7 @@ class Tree:
     @property
     def has_nothing_left(self) -> bool:
         """Whether many trials are as good as the best, as far as anybody cares."""
-        return self._has_nothing_left
+        return self._rewards.has_nothing_left
 
     def _located(self, reference: Reference) -> NDArray[np.intp]:
         """Return the trials of a reference that are known with every coordinate."""
@@ -463,11 +309,11 @@ class Tree:
         """Return the reward of each trial that has ended, by its number."""
         self.refresh()
         rows = np.flatnonzero(self._trials.ended[: self._trials.length])
-        return dict(zip(rows.tolist(), self._rewards(self._values(rows)).tolist()))
+        return dict(zip(rows.tolist(), self._rewards.of(self._expected(rows)).tolist()))
 
     def fidelity(self, depth: int) -> float:
         """Return the fidelity z_h of a depth: the lowest whose bias is within the diameter."""
-        return self._bias.fidelity(float(self._diameter(depth)) * 2 * self._half_unit)
+        return self._rewards.fidelity(float(self._diameter(depth)))
 
     def _diameter(self, depth: Any) -> Any:
         """Return the diameter, in rewards, that the fidelity goes by: that of one instance."""
@@ -697,9 +543,10 @@ class Tree:
         trials.told[number] = True
         trials.ended[number] = ended
         trials.ended_at[number] = ended_at
-        self._n_revisions += ended and (ended_at, number) < self._last_learned
+        if ended:
+            self._ended.note(number, ended_at)
         if curve is not None and math.isfinite(value):
-            self._bias.observe(number, curve)
+            self._rewards.bias.observe(number, curve)
         self._count_told(number, 1)
 
     def remove(self, number: int) -> None:
@@ -719,9 +566,10 @@ class Tree:
         trials = self._trials
         if trials.told[number]:
             self._count_told(number, -1)
-            self._n_revisions += bool(trials.ended[number])
+            if trials.ended[number]:
+                self._ended.note_change()
             trials.told[number] = trials.ended[number] = False
-            self._bias.forget(number)
+            self._rewards.bias.forget(number)
 
     def _count_told(self, number: int, sign: int) -> None:
         nodes = self._nodes
@@ -753,7 +601,7 @@ class Tree:
 
     @staticmethod
     def _narrow(
-        cell: tuple[list[float], list[float]], columns: _Scalars, node: int, child: int
+        cell: tuple[list[float], list[float]], columns: Scalars, node: int, child: int
     ) -> None:
         """Turn the cell of a node into that of its child."""
         dim = columns.dim[node]
@@ -861,45 +709,14 @@ class Tree:
 
     # ------------------------------------------------------------------ rewards and bounds
 
-    def _rewards(self, values: FloatArray) -> FloatArray:
-        """Scale values so that the paper's constants, made for [0, 1], mean something.
+    def _reward(self, number: int) -> Reward:
+        """Return what a trial tells its cells."""
+        trials = self._trials
+        return self._rewards.of_one(float(trials.believed[number]), float(trials.fidelity[number]))
 
-        0 is a failure and all up to the low end of the scale: by default the median.
-        """
-        rewards: FloatArray = np.clip(
-            _scaled(values, self._half_low, self._half_unit), 0.0, self._max_reward
-        )
-        return rewards
-
-    def _reward(self, number: int) -> tuple[float, float, float]:
-        """Return reward, bias and merit of a trial, without the price of an array."""
-        value = float(self._trials.believed[number])
-        fidelity = float(self._trials.fidelity[number])
-        if not math.isfinite(value):
-            best = float(value == math.inf)
-            return best, 0.0, best
-        bias = 0.0
-        if fidelity < 1:
-            value += float(self._bias.shift(fidelity))
-            bias = float(self._bias.zeta(fidelity)) / 2 / self._half_unit
-        reward = (value / 2 - self._half_low) / self._half_unit
-        merit = (value / 2 - self._half_anywhere[0]) / self._half_anywhere[1]
-        return (
-            min(max(reward, 0.0), self._max_reward),
-            bias,
-            min(max(merit, _LEAST_MERIT), _MAX_REWARD),
-        )
-
-    def _values(self, rows: NDArray[np.intp]) -> FloatArray:
+    def _expected(self, rows: NDArray[np.intp]) -> FloatArray:
         """Return the values that trials would have at full fidelity, as far as is known."""
-        return self._expected(self._trials.believed[rows], rows)
-
-    def _expected(self, values: FloatArray, rows: NDArray[np.intp]) -> FloatArray:
-        fidelity = self._trials.fidelity[rows]
-        expected: FloatArray = values
-        if (fidelity < 1).any():
-            expected = values + self._bias.shift(fidelity)
-        return expected
+        return self._rewards.expected(self._trials.believed[rows], self._trials.fidelity[rows])
 
     def _learn(self) -> bool:
         """Take the reward scale and the prior anew, if it is time; return whether they moved.
@@ -910,56 +727,24 @@ class Tree:
         if reference == self._learned_from:
             return False
         self._learned_from = reference
-        rows = self._rows(reference)
-        self._is_partial = bool((self._trials.fidelity[rows] < 1).any())
-        self._bias.learn(rows.tolist())
-        trials = self._trials
+        rows, trials = self._rows(reference), self._trials
         trials.believed[: trials.length] = trials.value[: trials.length]
-        values, is_outlier = self._believable(rows)
-        odd = rows[is_outlier]
-        trials.believed[odd] -= self._expected(trials.value[odd], odd) - values[is_outlier]
-        halves = values[np.isfinite(values)] / 2
-        best = float(halves.max()) if len(halves) else 0.0
-        low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
-        if low == best:
-            # Half of the values or more are the best one. It must not be as bad as a failure.
-            others = halves[halves < best]
-            a_little = max(0.5, abs(best) / 1e3)
-            low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little
-        self._half_local = low, best - low
-        self._half_low, self._half_unit = low, unit = self._half_scale(halves)
-        self._learn_merit(reference, best, halves)
-        largest = sys.float_info.max
-        self._bias.scale(min(max(2 * low, -largest), largest), min(2 * unit, largest))
+        trials.believed[rows] = self._rewards.learn(
+            rows,
+            trials.value[rows],
+            trials.fidelity[rows],
+            trials.point[:, rows].T,
+            self._tolerance,
+            np.argsort(trials.ended_at[rows], kind="stable"),
+        )
         if self._prior_std is not None:
             rows = self._located(reference)
-            points, rewards = self._trials.point[:, rows].T, self._rewards(self._values(rows))
+            points, rewards = trials.point[:, rows].T, self._rewards.of(self._expected(rows))
             enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
             self._prior = (
                 AdditiveModel(points, rewards, self._splitter.categories) if enough else None
             )
         return True
-
-    def _learn_merit(self, reference: Reference, best: float, halves: FloatArray) -> None:
-        """Take anew what a point anywhere is worth. All values are halved."""
-        n_first = _FIRST[0] + _FIRST[1] * self._n_dims
-        first = self._values(self._rows(reference._replace(n=min(reference.n, n_first)))) / 2
-        first = first[np.isfinite(first)]
-        low = float(np.median(first)) if len(first) else best
-        self._half_anywhere = (low, best - low) if low < best else self._half_local
-        n_best = int(len(halves) * _NOTHING_LEFT[0])
-        top = np.partition(halves, -n_best)[-n_best] if n_best >= _NOTHING_LEFT[1] else -math.inf
-        self._has_nothing_left = best - top <= _NOTHING_LEFT[2] * self._half_anywhere[1]
-
-    def _half_scale(self, halves: FloatArray) -> tuple[float, float]:
-        """Return the value of reward 0 and the size of one reward, from values; all halved."""
-        if not isinstance(self._reward_scale, str):
-            low, high = self._reward_scale
-            return low / 2, high / 2 - low / 2
-        low, unit = self._half_local
-        if self._reward_scale == "range" and len(halves) and halves.min() < halves.max():
-            low, unit = float(halves.min()), float(halves.max() - halves.min())
-        return low, unit
 
     def refresh(self) -> None:
         """Bring every b_min up to date: along the changed paths, or all in one pass."""
@@ -986,10 +771,8 @@ class Tree:
         """Sum the rewards up the tree, level by level."""
         nodes, trials = self._nodes, self._trials
         rows = np.flatnonzero(trials.told[: trials.length])
-        values = self._values(rows)
-        rewards = self._rewards(values)
-        merits = np.clip(_scaled(values, *self._half_anywhere), _LEAST_MERIT, _MAX_REWARD)
-        merits[~(values > -np.inf)] = 0.0  # failures
+        expected = self._expected(rows)
+        rewards, merits = self._rewards.of(expected), self._rewards.merits(expected)
         at = trials.node[rows]
         n = self.n_nodes
         nodes.total[:n] = np.bincount(at, weights=rewards, minlength=n)
@@ -1000,7 +783,7 @@ class Tree:
         fidelity = trials.fidelity[rows]
         if (fidelity < 1).any():
             finite = np.isfinite(trials.value[rows])
-            bias = np.where(finite, self._bias.zeta(fidelity), 0.0) / 2 / self._half_unit
+            bias = np.where(finite, self._rewards.zeta(fidelity), 0.0)
             nodes.bias[:n] = np.bincount(at, weights=bias, minlength=n)
             columns.append(nodes.bias)
         for level, starts, parents in self._levels():
@@ -1015,7 +798,7 @@ class Tree:
         m = n_told[repeated]
         variance = square[repeated] / m - (total[repeated] / m) ** 2
         # A value at less than full fidelity is not all there is to know.
-        return not self._is_partial and bool(len(m)) and bool((variance < 1e-12).all())
+        return not self._rewards.is_partial and bool(len(m)) and bool((variance < 1e-12).all())
 
     def _update_all_b_min(self) -> None:
         nodes = self._nodes
@@ -1061,7 +844,7 @@ class Tree:
                 n_asked=np.maximum(nodes.n_asked[rows], n),
                 depth=depth,
                 log_t=self._log_t,
-                unit=2 * self._half_unit,
+                unit=self._rewards.unit,
             )
         )
         if np.shape(bound) != np.shape(mean) or np.isnan(bound).any():
@@ -1072,8 +855,8 @@ class Tree:
         # eq. 9, with the mean bias of the feedback that is in the cell. For a cell without any,
         # that of the fidelity it would be asked at.
         bias = nodes.bias[rows] / n
-        if self._is_partial:
-            at_most = float(self._bias.zeta(0.0)) / 2 / self._half_unit
+        if self._rewards.is_partial:
+            at_most = float(self._rewards.zeta(0.0))
             bias = np.where(told, bias, np.minimum(self._diameter(depth), at_most))
         bound = bound + bias
         if self._prior is None:
@@ -1098,14 +881,6 @@ class Tree:
             parent = nodes.parent[level]
             starts = np.flatnonzero(np.r_[True, parent[1:] != parent[:-1]])
             yield level, starts, parent[starts]
-
-
-def _scaled(values: FloatArray, half_low: float, half_unit: float) -> FloatArray:
-    """Return rewards that may be less than 0; a failure is minus infinity."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        rewards = (values / 2 - half_low) / half_unit
-    rewards = np.where(values == np.inf, 1.0, rewards)
-    return np.where(np.isnan(rewards), -np.inf, np.minimum(rewards, _MAX_REWARD))
 
 
 def _argmax(

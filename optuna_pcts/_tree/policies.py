@@ -22,15 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 from typing import runtime_checkable
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_number
 
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 # UCB-V's 3 b log t / s assumes nothing about how often the worst case happens and, taken
 # literally (c = 1), is still wider than the whole reward range after hundreds of trials. The

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optuna_pcts._policy import FloatArray
+from optuna_pcts._arrays import FloatArray
 
 
 # Weight of the ridge, in trials: keeps terms small that few trials speak for.

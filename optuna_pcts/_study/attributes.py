@@ -1,0 +1,132 @@
+"""Every key in Optuna's storage: what this package writes there, and what it reads of others.
+
+Anybody can write to a shared storage, so whatever is read may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+import time
+from typing import Any
+from typing import TypeGuard
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial
+
+from optuna_pcts._study.stamps import clock
+from optuna_pcts._tree.messages import ProposalRecord
+
+
+# Everything this package writes into a storage stands under one of these keys.
+PROPOSAL_KEY = "optuna_pcts:cell"  # system attribute: what the tree needs
+SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has sized itself by it
+# User attributes: what people want to see in the dashboard.
+DEPTH_KEY = "pcts:depth"
+FIDELITY_KEY = "pcts:fidelity"
+DELAY_KEY = "pcts:delay"  # seconds from its start to its feedback
+# User attribute in which an objective may say what its trial costs.
+COST_KEY = "pcts:cost"
+# Study attribute: who drew the figures of the dashboard last, and when.
+FIGURES_KEY = "optuna_pcts:figures"
+# Written by Optuna: a list by samplers with constraints_func, or a key for each constraint.
+CONSTRAINTS_KEY = "constraints"
+# Written by Optuna's own retry callback.
+RETRY_KEY = "retry_history"
+# Written by Optuna with an enqueued trial, whose number says nothing about when it started.
+ENQUEUED_KEY = "fixed_params"
+
+
+# A trial that seems to have taken longer has a start from another clock: a simulation's, say.
+_MAX_DELAY = 366 * 24 * 3600.0
+# No cell is asked deeper than that, and no trial's attribute can have it split any deeper: each
+# level costs memory and time, for everybody who reads the study.
+MAX_DEPTH = 256
+# Nor has a trial more parameters, or a whole evaluation more steps (which floats can tell apart).
+_MAX_PARAMS = 10_000
+MAX_STEP = 2**53
+
+
+def record(study: optuna.Study, trial: FrozenTrial, proposal: ProposalRecord) -> None:
+    """Store with a trial what was proposed."""
+    storage, trial_id = study._storage, trial._trial_id
+    depth = min(proposal.depth, MAX_DEPTH)
+    attribute: dict[str, Any] = {"depth": depth, "point": dict(proposal.point)}
+    if proposal.fidelity < 1:
+        attribute["fidelity"] = proposal.fidelity
+    if proposal.max_resource is not None:
+        attribute["max_resource"] = proposal.max_resource
+    storage.set_trial_system_attr(trial_id, PROPOSAL_KEY, attribute)
+    storage.set_trial_user_attr(trial_id, DEPTH_KEY, depth)
+    if proposal.max_resource is not None:  # otherwise only if the objective makes use of it
+        storage.set_trial_user_attr(trial_id, FIDELITY_KEY, proposal.fidelity)
+
+
+def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: float) -> None:
+    """Store with a trial that its objective goes by the fidelity: its value counts at that."""
+    if SIZED_KEY not in trial.system_attrs:
+        storage.set_trial_system_attr(trial._trial_id, SIZED_KEY, True)
+        storage.set_trial_user_attr(trial._trial_id, FIDELITY_KEY, fidelity)
+
+
+def record_delay(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Store with a trial that is about to end how many seconds its feedback took.
+
+    For people to see: what is computed goes by the time stamps (:func:`delays`). Optuna refuses
+    to write to a finished trial, so the last moment is just before.
+    """
+    if trial.datetime_start is not None:
+        seconds = time.time() - clock(trial.datetime_start)
+        if 0 <= seconds <= _MAX_DELAY:
+            study._storage.set_trial_user_attr(trial._trial_id, DELAY_KEY, round(seconds, 3))
+
+
+def recorded_proposal(trial: FrozenTrial) -> ProposalRecord | None:
+    """Return what was proposed for a trial; None if nothing is stored, or something else there.
+
+    Anybody can write to a shared storage, so the attribute may be anything.
+    """
+    attribute = trial.system_attrs.get(PROPOSAL_KEY)
+    if isinstance(attribute, dict):
+        depth, point = attribute.get("depth"), attribute.get("point")
+        fidelity, resource = attribute.get("fidelity", 1.0), attribute.get("max_resource")
+        if (
+            is_integer(depth, 0, MAX_DEPTH)
+            and isinstance(point, dict)
+            and len(point) <= _MAX_PARAMS
+            and all(isinstance(x, float) and 0 <= x <= 1 for x in point.values())
+            and (isinstance(fidelity, (int, float)) and 0 <= fidelity <= 1)
+            and (resource is None or is_integer(resource, 1, MAX_STEP))
+        ):
+            return ProposalRecord(depth, point, float(fidelity), resource)
+    return None
+
+
+def is_feasible(trial: FrozenTrial) -> bool:
+    """Whether a trial violates none of its constraints; one without any is feasible."""
+    return hold(constraints_of(trial))
+
+
+def constraints_of(trial: FrozenTrial) -> dict[str, object]:
+    """Return what a trial says of its constraints, as Optuna reads it. It may be anything."""
+    attributes = trial.system_attrs
+    values = attributes.get(CONSTRAINTS_KEY)
+    found: dict[str, object] = {}
+    if isinstance(values, (list, tuple)):
+        found.update((str(i), value) for i, value in enumerate(values))
+    prefix = f"{CONSTRAINTS_KEY}:"
+    found.update(
+        (k.removeprefix(prefix), attributes[k]) for k in attributes if k.startswith(prefix)
+    )
+    return found
+
+
+def hold(constraints: Mapping[str, object]) -> bool:
+    # What is no number cannot be known to hold; nor does NaN.
+    return all(isinstance(value, Real) and value <= 0 for value in constraints.values())
+
+
+def is_integer(x: object, low: int, high: int) -> TypeGuard[int]:
+    """Whether something that anybody may have written is a whole number in a range."""
+    return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high

@@ -1,0 +1,15 @@
+"""The paper, in numpy only: a tree of cells, delayed bandits, fidelities and their costs.
+
+===================  ==============================================================================
+``tree.py``          the algorithm: statistics up the path, Bmin, down to a leaf
+``columns.py``       the arrays that it stands in
+``rewards.py``       from values to rewards: orientation, scale, clipping, bias
+``refit.py``         when something is learned from all trials anew, and from which
+``repeats.py``       outliers, and what it tells to evaluate a point once more
+``policies.py``      the delayed bandits of table 2
+``smoothness.py``    nu and rho, known or not
+``prior.py``         what to expect of a cell without feedback
+``fidelity.py``      z_h and zeta
+``cost_models.py``   the cost models of table 3
+===================  ==============================================================================
+"""

@@ -1,0 +1,67 @@
+"""What passes between study, search and tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+import enum
+from typing import Any
+
+from optuna_pcts._arrays import FloatArray
+
+
+class Status(enum.Enum):
+    """Where a trial stands between question and answer."""
+
+    ASKED = enum.auto()
+    TOLD = enum.auto()
+    GONE = enum.auto()
+
+
+class Kind(enum.Enum):
+    """Who proposes a point."""
+
+    LOCAL = enum.auto()  # around the best trials
+    ANSWER = enum.auto()  # close to what would be the answer now
+    LEVEL = enum.auto()  # the best leaf of a depth
+    BOUND = enum.auto()  # the leaf with the largest bound
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Where to ask."""
+
+    point: list[float]  # position in the unit cube
+    depth: int  # of the cell
+    fidelity: float  # z_h, by its depth
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRecord:
+    """What is stored with a trial that the tree asked for.
+
+    The point is what was proposed. Optuna stores each parameter only when the objective asks for
+    it; until then, and for good if the objective fails before, this tells where the trial is.
+    """
+
+    depth: int
+    point: Mapping[str, float]  # position in the unit cube, by parameter
+    fidelity: float = 1.0  # at which the trial is to be evaluated
+    max_resource: int | None = None  # steps of a whole evaluation, if the pruner knows
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """One trial as the tree sees it."""
+
+    number: int
+    status: Status
+    params: Mapping[str, Any]
+    # Larger is better, whatever the direction of the study. NaN: failed, or nothing reported yet.
+    value: float
+    proposal: ProposalRecord | None  # None if the tree did not ask
+    fidelity: float = 1.0  # of the value
+    curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
+    ended_at: float = 0.0  # seconds; 0 if it has not, or nobody knows
+    is_feasible: bool = True  # as far as it has said
