@@ -19,12 +19,12 @@ from optuna.storages import RDBStorage
 from optuna.storages.journal import JournalFileBackend
 
 import optuna_pcts
-from optuna_pcts._recommend import recommend
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import params_text
-from optuna_pcts._report import plain_json
-from optuna_pcts._report import report_of
-from optuna_pcts._report import Snapshot
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.recommend import recommend
+from optuna_pcts._analysis.report import report_of
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._analysis.text import params_text
+from optuna_pcts._analysis.text import plain_json
 from optuna_pcts._secrets import without_secrets
 
 

@@ -26,6 +26,8 @@ from optuna.trial import TrialState
 import pytest
 
 from optuna_pcts import PCTSSampler
+from optuna_pcts._analysis.cost_fit import CostFit
+from optuna_pcts._analysis.cost_fit import fit_cost
 from optuna_pcts._budget import CostBudget
 from optuna_pcts._cost import ConstantCost
 from optuna_pcts._cost import COST_KEY
@@ -34,8 +36,6 @@ from optuna_pcts._cost import ExponentialCost
 from optuna_pcts._cost import LinearGrowth
 from optuna_pcts._cost import PolynomialDecay
 from optuna_pcts._cost import trial_cost
-from optuna_pcts._cost_fit import CostFit
-from optuna_pcts._cost_fit import fit_cost
 from optuna_pcts._history import DEPTH_KEY
 
 

@@ -99,9 +99,10 @@ def test_it_passes_the_checks_of_the_registry(package: Path, tmp_path: Path) -> 
 
 
 def test_it_holds_the_modules_it_needs_and_no_other_way_to_us(package: Path) -> None:
-    modules = {path.name for path in package.glob("*.py")} - {"example.py"}
-    assert {"__init__.py", "_sampler.py", "_tree.py", "_recommend.py"} <= modules
-    assert modules <= {path.name for path in (ROOT / "optuna_pcts").glob("*.py")}
+    modules = {str(path.relative_to(package)) for path in package.rglob("*.py")} - {"example.py"}
+    source = ROOT / "optuna_pcts"
+    assert {"__init__.py", "_sampler.py", "_tree.py", "_analysis/recommend.py"} <= modules
+    assert modules <= {str(path.relative_to(source)) for path in source.rglob("*.py")}
     for name in modules:
         assert not re.search(r"^\s*(from|import) optuna_pcts", (package / name).read_text(), re.M)
 

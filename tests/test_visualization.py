@@ -16,8 +16,11 @@ import optuna
 import pytest
 
 from optuna_pcts import visualization
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import Snapshot
+from optuna_pcts._analysis.cost_info import cost_info
+from optuna_pcts._analysis.delay_info import delay_info
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._analysis.tree_info import tree_info
 from optuna_pcts.visualization import matplotlib as twin
 from optuna_pcts.visualization._page import page_of
 
@@ -64,7 +67,7 @@ def test_both_libraries_draw_each_figure(study: optuna.Study, name: str) -> None
 
 
 def test_the_tree_is_all_cells_with_those_in_flight_outlined(study: optuna.Study) -> None:
-    info = Snapshot(study).info("tree")
+    info = tree_info(Snapshot(study))
     (icicle,) = json.loads(visualization.plot_tree(study).to_json())["data"]
     assert icicle["type"] == "icicle"
     assert icicle["values"] == [cell.n_asked for cell in info.cells]
@@ -89,7 +92,7 @@ def test_the_partition_shows_trials_and_the_recommended_point(study: optuna.Stud
 
 
 def test_the_delays_show_their_mean_and_their_regime(study: optuna.Study) -> None:
-    info = Snapshot(study).info("delays")
+    info = delay_info(Snapshot(study))
     figure = visualization.plot_delays(study)
     assert info.regime in figure.layout.title.text
     assert traces(figure)[f"mean {info.mean_trials:.3g}"]["x"] == [info.mean_trials] * 2
@@ -100,7 +103,8 @@ def test_the_delays_show_their_mean_and_their_regime(study: optuna.Study) -> Non
 def test_the_cost_shows_all_models_the_best_first(study: optuna.Study) -> None:
     names = list(traces(visualization.plot_cost(study)))
     assert names[:2] == ["trial", "median"]
-    fit = Snapshot(study).info("cost").fit
+    fit = cost_info(Snapshot(study)).fit
+    assert fit is not None
     assert [name.split(" ")[0] for name in names[2:]] == [model.name for model in fit.models]
 
 

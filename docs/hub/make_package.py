@@ -24,18 +24,21 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 NAME = "package/samplers/pcts"
 
-_IMPORT = re.compile(r"^from optuna_pcts\.(\w+) import ", flags=re.MULTILINE)
+_IMPORT = re.compile(r"^from optuna_pcts\.([\w.]+) import ", flags=re.MULTILINE)
 
 
 def needed(source: Path) -> list[Path]:
     """Return the modules that the package itself imports, directly or not, and itself."""
     found: list[Path] = []
-    left = ["__init__"]
+    left = [source / "__init__.py"]
     while left:
-        path = source / f"{left.pop()}.py"
+        path = left.pop()
         if path not in found:
             found.append(path)
-            left += _IMPORT.findall(path.read_text(encoding="utf-8"))
+            if path.parent != source:
+                left.append(path.parent / "__init__.py")
+            names = _IMPORT.findall(path.read_text(encoding="utf-8"))
+            left += [source / f"{name.replace('.', '/')}.py" for name in names]
     return sorted(found)
 
 
@@ -45,9 +48,13 @@ def make(folder: Path) -> Path:
     if target.exists():
         shutil.rmtree(target)
     (target / "images").mkdir(parents=True)
-    for path in needed(ROOT / "optuna_pcts"):
-        text = _IMPORT.sub(r"from .\1 import ", path.read_text(encoding="utf-8"))
-        (target / path.name).write_text(text, encoding="utf-8")
+    source = ROOT / "optuna_pcts"
+    for path in needed(source):
+        name = path.relative_to(source)
+        dots = "." * len(name.parts)  # up to the package itself, from wherever the module is
+        text = _IMPORT.sub(rf"from {dots}\1 import ", path.read_text(encoding="utf-8"))
+        (target / name).parent.mkdir(exist_ok=True)
+        (target / name).write_text(text, encoding="utf-8")
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     readme = readme.replace("{version}", optuna_pcts.__version__)
     (target / "README.md").write_text(readme, encoding="utf-8")

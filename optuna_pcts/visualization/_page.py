@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 import html
 
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import report_of
-from optuna_pcts._report import Snapshot
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.report import report_of
+from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts.visualization import _plotly
 
 
@@ -73,7 +73,7 @@ def page_of(source: Snapshot) -> str:
     ]
     figures = []
     for name in INFOS:
-        info = source.info(name)
+        info = source.info(INFOS[name])
         if info is not None:
             drawn = _plotly.DRAW[name](info).to_html(
                 full_html=False,

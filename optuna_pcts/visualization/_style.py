@@ -6,18 +6,18 @@ from collections.abc import Sequence
 import math
 from textwrap import wrap
 
-from optuna_pcts._report import CellInfo
-from optuna_pcts._report import CostInfo
-from optuna_pcts._report import DelayInfo
-from optuna_pcts._report import FidelityInfo
-from optuna_pcts._report import params_text
-from optuna_pcts._report import PartitionInfo
-from optuna_pcts._report import PointInfo
-from optuna_pcts._report import ranges_text
-from optuna_pcts._report import RegretInfo
-from optuna_pcts._report import tail_text
-from optuna_pcts._report import time_text
-from optuna_pcts._report import TreeInfo
+from optuna_pcts._analysis.cost_info import CostInfo
+from optuna_pcts._analysis.delay_info import DelayInfo
+from optuna_pcts._analysis.fidelity_info import FidelityInfo
+from optuna_pcts._analysis.partition_info import PartitionInfo
+from optuna_pcts._analysis.partition_info import PointInfo
+from optuna_pcts._analysis.regret_info import RegretInfo
+from optuna_pcts._analysis.text import params_text
+from optuna_pcts._analysis.text import ranges_text
+from optuna_pcts._analysis.text import tail_text
+from optuna_pcts._analysis.text import time_text
+from optuna_pcts._analysis.tree_info import CellInfo
+from optuna_pcts._analysis.tree_info import TreeInfo
 
 
 # All of them stand out from white and from black.

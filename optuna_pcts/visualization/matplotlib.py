@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna._imports import try_import
 
-from optuna_pcts._report import AxisInfo
-from optuna_pcts._report import cost_info
-from optuna_pcts._report import CostInfo
-from optuna_pcts._report import delay_info
-from optuna_pcts._report import DelayInfo
-from optuna_pcts._report import fidelity_info
-from optuna_pcts._report import FidelityInfo
-from optuna_pcts._report import partition_info
-from optuna_pcts._report import PartitionInfo
-from optuna_pcts._report import regret_info
-from optuna_pcts._report import RegretInfo
-from optuna_pcts._report import Snapshot
-from optuna_pcts._report import span
-from optuna_pcts._report import tree_info
-from optuna_pcts._report import TreeInfo
+from optuna_pcts._analysis.cost_info import cost_info
+from optuna_pcts._analysis.cost_info import CostInfo
+from optuna_pcts._analysis.delay_info import delay_info
+from optuna_pcts._analysis.delay_info import DelayInfo
+from optuna_pcts._analysis.fidelity_info import fidelity_info
+from optuna_pcts._analysis.fidelity_info import FidelityInfo
+from optuna_pcts._analysis.partition_info import AxisInfo
+from optuna_pcts._analysis.partition_info import partition_info
+from optuna_pcts._analysis.partition_info import PartitionInfo
+from optuna_pcts._analysis.regret_info import regret_info
+from optuna_pcts._analysis.regret_info import RegretInfo
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._analysis.text import span
+from optuna_pcts._analysis.tree_info import tree_info
+from optuna_pcts._analysis.tree_info import TreeInfo
 from optuna_pcts.visualization import _style as style
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import optuna
 
-from optuna_pcts._sampler import settings_of
+from optuna_pcts._analysis.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,20 @@ def rank_instances(study: optuna.Study) -> list[Instance]:
         ValueError:
             If the study has several objectives, or no trial that the sampler asked for has ended.
     """
-    trials = study.get_trials(deepcopy=False)
-    sampler = settings_of(study)
-    history = sampler.read_history(study, trials)
-    space, tree = sampler.read_tree(history)
-    enqueued = {t.number for t in trials if "fixed_params" in t.system_attrs}
-    asked = {f.number for f in history.replay() if f.cell is not None} - enqueued
-    rewards = {number: reward for number, reward in tree.rewards().items() if number in asked}
+    return rank_instances_of(Snapshot(study))
+
+
+def rank_instances_of(source: Snapshot) -> list[Instance]:
+    """Return the smoothness instances of a snapshot, that with the largest mean reward first."""
+    rewards = source.tree.rewards()
+    enqueued = {t.number for t in source.trials if "fixed_params" in t.system_attrs}
+    asked = {f.number for f in source.history.replay() if f.cell is not None} - enqueued
+    rewards = {number: reward for number, reward in rewards.items() if number in asked}
     if not rewards:
         raise ValueError(
             "`rank_instances` needs a trial that PCTSSampler asked for and that ended."
         )
-    pairs = sampler.instances(len(space))
+    pairs = source.instances
     found = []
     for i, (nu, rho) in enumerate(pairs):
         numbers = tuple(number for number in sorted(rewards) if number % len(pairs) == i)
