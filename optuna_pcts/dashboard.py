@@ -25,7 +25,7 @@ from optuna_pcts._analysis.tree_info import tree_info
 from optuna_pcts._checks import check_number
 from optuna_pcts._history import FIGURES_KEY
 from optuna_pcts._sampler import PCTSSampler
-from optuna_pcts.visualization._plotly import DRAW
+from optuna_pcts.visualization._figures import DRAW_PLOTLY
 
 
 with try_import() as _imports:
@@ -146,7 +146,7 @@ class LiveFigures:
         for name in self._figures:
             info = source.info(INFOS[name])
             if info is not None:
-                figure = DRAW[name](info)
+                figure = DRAW_PLOTLY[name](info)
                 save_plotly_graph_object(study, figure, graph_object_id=f"pcts-{name}")
         if self._note:
             save_note(study, _with_part(get_note(study), _note_of(source)))

@@ -25,8 +25,8 @@ from optuna_pcts import recommend
 from optuna_pcts import report
 from optuna_pcts._analysis.regret_info import regret_info
 from optuna_pcts._analysis.snapshot import Snapshot
-from optuna_pcts._cli import main
 from optuna_pcts._history import is_feasible
+from optuna_pcts.cli import main
 
 
 SPACE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+from helpers import python
 from helpers import ROOT
 from helpers import study_to_see
 import matplotlib
@@ -132,7 +133,7 @@ def test_a_missing_library_is_named_when_it_is_needed() -> None:
 import sys
 for name in ("plotly", "matplotlib", "optuna_dashboard"):
     sys.modules[name] = None
-import optuna, optuna_pcts, optuna_pcts._cli, optuna_pcts.dashboard
+import optuna, optuna_pcts, optuna_pcts.cli, optuna_pcts.dashboard
 from optuna_pcts import visualization
 from optuna_pcts.visualization import matplotlib
 print(visualization.is_available(), matplotlib.is_available())
@@ -156,6 +157,18 @@ for need in (
         "Tried to import 'matplotlib'",
         "Tried to import 'optuna_dashboard'",
     ]
+
+
+def test_matplotlib_is_imported_when_it_is_needed() -> None:
+    script = """
+import sys
+import optuna_pcts
+assert not {"plotly", "matplotlib"} & set(sys.modules)
+import optuna_pcts.dashboard, optuna_pcts.visualization
+assert "plotly" in sys.modules
+assert "matplotlib" not in sys.modules
+"""
+    python("-c", script)
 
 
 def test_the_page_is_whole_and_takes_names_as_they_are(study: optuna.Study) -> None:

@@ -9,6 +9,7 @@ from optuna_pcts._analysis.infos import INFOS
 from optuna_pcts._analysis.report import report_of
 from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts.visualization import _plotly
+from optuna_pcts.visualization._figures import DRAW_PLOTLY
 
 
 _PAGE = """<!DOCTYPE html>
@@ -63,7 +64,7 @@ paint();
 
 def page_of(source: Snapshot) -> str:
     """Return the page. It needs no network: plotly's script is in it, once."""
-    _plotly._imports.check()
+    _plotly.check()
     from plotly.offline import get_plotlyjs
 
     found = report_of(source)
@@ -75,7 +76,7 @@ def page_of(source: Snapshot) -> str:
     for name in INFOS:
         info = source.info(INFOS[name])
         if info is not None:
-            drawn = _plotly.DRAW[name](info).to_html(
+            drawn = DRAW_PLOTLY[name](info).to_html(
                 full_html=False,
                 include_plotlyjs=False,
                 div_id=f"pcts-{name}",
