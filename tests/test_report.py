@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from datetime import timedelta
 import json
-import math
-import time
+from typing import Any
 
 from helpers import new_trial
 from helpers import study_to_see
 import numpy as np
 import optuna
 from optuna.distributions import FloatDistribution
-from optuna.trial import create_trial
+from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 import pytest
 
 from optuna_pcts import delays
+from optuna_pcts import fit_cost
 from optuna_pcts import PCTSSampler
+from optuna_pcts import rank_instances
 from optuna_pcts import recommend
 from optuna_pcts import report
 from optuna_pcts._analysis.cost_info import cost_info
-from optuna_pcts._analysis.delay_info import delay_info
-from optuna_pcts._analysis.delay_info import tail_exponent
 from optuna_pcts._analysis.fidelity_info import fidelity_info
 from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.instances import rank_instances_of
 from optuna_pcts._analysis.partition_info import partition_info
 from optuna_pcts._analysis.regret_info import regret_info
+from optuna_pcts._analysis.report import report_of
 from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts._analysis.tree_info import tree_info
 
@@ -41,20 +41,6 @@ def study() -> optuna.Study:
 @pytest.fixture(scope="module")
 def source(study: optuna.Study) -> Snapshot:
     return Snapshot(study)
-
-
-def with_delays(starts: Sequence[float], seconds: Sequence[float]) -> optuna.Study:
-    """Return a study whose trials started then and took so long."""
-    study = optuna.create_study()
-    origin = datetime.now() - timedelta(days=30)
-    for start, delay in zip(starts, seconds):
-        trial = create_trial(
-            params={"x": 0.5}, distributions={"x": FloatDistribution(0, 1)}, value=delay
-        )
-        trial.datetime_start = origin + timedelta(seconds=start)
-        trial.datetime_complete = trial.datetime_start + timedelta(seconds=delay)
-        study.add_trial(trial)
-    return study
 
 
 # ---------------------------------------------------------------------- tree and partition
@@ -147,83 +133,6 @@ def test_the_next_cells_are_those_that_are_asked_next() -> None:
             low, high = map(float, text.split(" to "))
             assert low - 1e-3 <= trial.params[name] <= high + 1e-3
     assert len({str(cell.ranges) for cell in foreseen}) == 5
-
-
-# ---------------------------------------------------------------------- delays
-
-
-@pytest.mark.parametrize("alpha", [0.5, 0.8, 2.0])
-def test_the_tail_exponent_of_a_power_law_is_found(alpha: float) -> None:
-    inside = 0
-    for seed in range(20):
-        sample = np.random.default_rng(seed).pareto(alpha, 1000) + 1
-        _, interval, _ = tail_exponent(sample.tolist())
-        assert interval is not None
-        inside += interval[0] <= alpha <= interval[1]
-    assert inside >= 15
-
-
-def test_delays_that_are_not_over_count_in_the_tail() -> None:
-    sample = np.random.default_rng(0).pareto(0.5, 1000) + 1
-    limit = float(np.quantile(sample, 0.97))
-    ended = sample[sample < limit].tolist()
-    alpha, interval, _ = tail_exponent(ended, [limit] * (1000 - len(ended)))
-    assert interval is not None
-    assert interval[0] < 0.5 < interval[1]
-    without, _, _ = tail_exponent(ended)
-    assert without is not None
-    assert alpha is not None
-    assert without > 1.3 * alpha
-
-
-def test_few_or_equal_delays_have_no_tail() -> None:
-    assert tail_exponent([1.0] * 10)[:2] == (None, None)
-    assert tail_exponent([2.0] * 100)[0] == math.inf
-
-
-def test_regimes_of_delay() -> None:
-    rng = np.random.default_rng(0)
-    n = 200
-    alone = with_delays([2.0 * i for i in range(n)], [1.0] * n)
-    info = delay_info(Snapshot(alone))
-    assert (info.regime, info.mean_trials, info.price) == ("benign", 0.0, 1.0)
-    assert info.mean_seconds == pytest.approx(1.0)
-    assert info.log_t == pytest.approx(math.log(n))
-
-    # A hundred at a time, all equally long: more than log T, but without a tail.
-    together = with_delays([float(i) for i in range(n)], [100.0] * n)
-    info = delay_info(Snapshot(together))
-    assert info.regime == "long"
-    assert info.mean_trials > info.log_t
-
-    heavy = with_delays([float(i) for i in range(n)], (rng.pareto(0.4, n) + 0.01).tolist())
-    info = delay_info(Snapshot(heavy))
-    assert info.regime == "adversarial"
-    assert info.tail_interval is not None
-    assert info.tail_interval[1] < 1
-    assert "adversarial" in str(report(heavy))
-
-
-def test_the_delay_of_a_trial_is_one_of_its_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = optuna.create_study(sampler=PCTSSampler(seed=0))
-    study.tell(study.ask(), 1.0)
-    assert "pcts:delay" not in study.trials[0].user_attrs  # unless somebody is there to see it
-    monkeypatch.setattr(PCTSSampler, "shows_delays", True)
-
-    def objective(trial: optuna.Trial) -> float:
-        time.sleep(0.03)
-        if trial.number == 1:
-            raise RuntimeError
-        return trial.suggest_float("x", 0, 1)
-
-    study.optimize(objective, n_trials=3, catch=RuntimeError)
-    for trial, delay in zip(study.trials[1:], delays(study)[1:], strict=True):
-        assert 0.03 <= trial.user_attrs["pcts:delay"] <= delay.seconds + 2e-3
-    # A start from another clock than this machine's says nothing.
-    old = study.ask()
-    study._storage.get_trial(old._trial_id).datetime_start = datetime(2000, 1, 1)
-    study.tell(old, 1.0)
-    assert "pcts:delay" not in study.trials[-1].user_attrs
 
 
 # ---------------------------------------------------------------------- fidelity, cost, regret
@@ -390,3 +299,30 @@ def test_looking_changes_nothing(study: optuna.Study) -> None:
     report(study)
     assert content() == before
     assert sum(t.state == TrialState.RUNNING for t in study.trials) == 2
+
+
+def test_a_report_reads_the_trials_once_so_that_its_numbers_agree(
+    study: optuna.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    read = study._storage.get_all_trials
+
+    def counted(*args: Any, **kwargs: Any) -> list[FrozenTrial]:
+        reads.append(args)
+        return read(*args, **kwargs)
+
+    def unexpected(*args: Any) -> None:
+        raise AssertionError(f"a trial was read again: {args}")
+
+    monkeypatch.setattr(study._storage, "get_all_trials", counted)
+    monkeypatch.setattr(study._storage, "get_trial", unexpected)
+    source = Snapshot(study)
+    for of in INFOS.values():
+        assert source.info(of) is not None
+    assert report_of(source).recommendation == source.recommendation
+    rank_instances_of(source)
+    assert len(reads) == 1
+    for look in (report, recommend, delays, fit_cost, rank_instances):
+        reads.clear()
+        look(study)
+        assert len(reads) == 1

@@ -14,7 +14,7 @@ from optuna_pcts.visualization import _regret
 from optuna_pcts.visualization import _tree
 
 
-_FILES = {
+_FIGURES = {
     "tree": _tree,
     "partition": _partition,
     "regret": _regret,
@@ -24,10 +24,10 @@ _FILES = {
 }
 # As `INFOS` makes the tuples.
 DRAW_PLOTLY: dict[str, Callable[..., Any]] = {
-    name: figure.draw_plotly for name, figure in _FILES.items()
+    name: figure.draw_plotly for name, figure in _FIGURES.items()
 }
 DRAW_MATPLOTLIB: dict[str, Callable[..., Any]] = {
-    name: figure.draw_matplotlib for name, figure in _FILES.items()
+    name: figure.draw_matplotlib for name, figure in _FIGURES.items()
 }
 
 
