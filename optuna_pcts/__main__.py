@@ -2,7 +2,7 @@
 
 import sys
 
-from optuna_pcts._cli import main
+from optuna_pcts.cli import main
 
 
 sys.exit(main())

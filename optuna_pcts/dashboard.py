@@ -17,13 +17,15 @@ import optuna
 from optuna._imports import try_import
 from optuna.trial import FrozenTrial
 
+from optuna_pcts._analysis.delay_info import delay_info
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.report import report_of
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._analysis.tree_info import tree_info
 from optuna_pcts._checks import check_number
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import report_of
-from optuna_pcts._report import Snapshot
 from optuna_pcts._study.attributes import FIGURES_KEY
 from optuna_pcts._study.sampler import PCTSSampler
-from optuna_pcts.visualization._plotly import DRAW
+from optuna_pcts.visualization._figures import DRAW_PLOTLY
 
 
 with try_import() as _imports:
@@ -142,9 +144,9 @@ class LiveFigures:
         start = time.thread_time()
         source = Snapshot(study, params=self._params, max_cells=_MAX_CELLS, max_points=_MAX_POINTS)
         for name in self._figures:
-            info = source.info(name)
+            info = source.info(INFOS[name])
             if info is not None:
-                figure = DRAW[name](info)
+                figure = DRAW_PLOTLY[name](info)
                 save_plotly_graph_object(study, figure, graph_object_id=f"pcts-{name}")
         if self._note:
             save_note(study, _with_part(get_note(study), _note_of(source)))
@@ -201,7 +203,7 @@ def _note_of(source: Snapshot) -> str:
 
 def _summary(source: Snapshot) -> str:
     """Return a sentence for somebody who passes by."""
-    tree, delays = source.info("tree"), source.info("delays")
+    tree, delays = source.info(tree_info), source.info(delay_info)
     n_in_flight, n_stale = len(source.in_flight), len(source.stale)
     parts = [f"{n_in_flight} {'trial is' if n_in_flight == 1 else 'trials are'} in flight"]
     if n_stale:

@@ -22,8 +22,8 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from optuna_pcts._cli import main
-from optuna_pcts._report import INFOS
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts.cli import main
 
 
 SCREENSHOTS = ROOT / "screenshots"

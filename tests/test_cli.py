@@ -19,9 +19,9 @@ from optuna.storages.journal import JournalFileBackend
 import pytest
 
 from optuna_pcts import recommend
-from optuna_pcts._cli import main
-from optuna_pcts._report import INFOS
+from optuna_pcts._analysis.infos import INFOS
 from optuna_pcts._secrets import without_secrets
+from optuna_pcts.cli import main
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,10 @@ import pytest
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import report
-from optuna_pcts._cli import main
-from optuna_pcts._report import Snapshot
+from optuna_pcts._analysis.regret_info import regret_info
+from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts._study.attributes import is_feasible
+from optuna_pcts.cli import main
 
 
 SPACE: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
@@ -162,7 +163,7 @@ def test_where_nothing_is_feasible_that_is_said(
 
 
 def test_the_course_goes_by_feasible_trials(study: optuna.Study) -> None:
-    info = Snapshot(study).info("regret")
+    info = regret_info(Snapshot(study))
     out = infeasible(study)
     values = [t.values[0] for t in study.trials[:60] if t.number not in out]
     assert list(info.values) == values

@@ -26,8 +26,8 @@ from optuna.trial import TrialState
 import pytest
 
 from optuna_pcts import PCTSSampler
-from optuna_pcts._cost_fit import CostFit
-from optuna_pcts._cost_fit import fit_cost
+from optuna_pcts._analysis.cost_fit import CostFit
+from optuna_pcts._analysis.cost_fit import fit_cost
 from optuna_pcts._study.attributes import COST_KEY
 from optuna_pcts._study.attributes import DEPTH_KEY
 from optuna_pcts._study.budget import CostBudget

@@ -19,7 +19,7 @@ from optuna_dashboard._custom_plot_data import get_plotly_graph_objects
 import pytest
 
 from optuna_pcts import PCTSSampler
-from optuna_pcts._report import INFOS
+from optuna_pcts._analysis.infos import INFOS
 from optuna_pcts.dashboard import LiveFigures
 
 

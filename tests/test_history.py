@@ -1,4 +1,4 @@
-"""What is read from real storages: feedback, the observed space, delays."""
+"""What is read from real storages: feedback and the observed space."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 import pytest
 
-from optuna_pcts import Delay
-from optuna_pcts import delays
 from optuna_pcts._study.attributes import PROPOSAL_KEY
 from optuna_pcts._study.attributes import record
 from optuna_pcts._study.history import History
@@ -621,44 +619,3 @@ def test_a_range_that_is_new_in_every_trial_is_left_out(memory_study: optuna.Stu
     for high in range(1, 30):
         memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
     assert observed(memory_study) == {"y": UNIT}
-
-
-# ---------------------------------------------------------------------- delays
-
-
-def test_delays_in_seconds_and_in_trials(study: optuna.Study) -> None:
-    # 0: |---------------|            starts of 1 and 2 lie within
-    # 1:     |---|                    none
-    # 2:             |---------|      start of 3
-    # 3:                     |------  still running
-    add(study, TrialState.COMPLETE, value=1.0, start=0, end=40)
-    add(study, TrialState.FAIL, start=10, end=20)
-    add(study, TrialState.PRUNED, start=30, end=55.5)
-    add(study, TrialState.RUNNING, start=50)
-    add(study, TrialState.WAITING)
-    assert delays(study) == [Delay(0, 40.0, 2), Delay(1, 10.0, 0), Delay(2, 25.5, 1)]
-
-
-def test_delays_do_not_depend_on_the_order_of_the_starts(memory_study: optuna.Study) -> None:
-    add(memory_study, TrialState.COMPLETE, value=1.0, start=20, end=30)
-    add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=25)
-    assert delays(memory_study) == [Delay(0, 10.0, 0), Delay(1, 25.0, 1)]
-
-
-def test_delays_of_an_empty_study(study: optuna.Study) -> None:
-    assert delays(study) == []
-    study.ask()
-    assert delays(study) == []
-
-
-def test_delays_of_a_sequential_study_are_of_no_trials(study: optuna.Study) -> None:
-    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=5)
-    found = delays(study)
-    assert [d.trials for d in found] == [0] * 5
-    assert all(d.seconds >= 0 for d in found)
-
-
-def test_a_clock_that_ran_backwards_gives_no_negative_count(memory_study: optuna.Study) -> None:
-    add(memory_study, TrialState.COMPLETE, value=1.0, start=10, end=5)
-    (delay,) = delays(memory_study)
-    assert delay.trials == 0

@@ -95,9 +95,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) 
         code = block[1].splitlines()
         lines[start : start + len(code)] = code
     for command in re.findall(r"^optuna-pcts (.*)$", text, flags=re.MULTILINE):
-        lines.append(
-            f"assert __import__('optuna_pcts._cli')._cli.main({shlex.split(command)}) == 0"
-        )
+        lines.append(f"assert __import__('optuna_pcts.cli').cli.main({shlex.split(command)}) == 0")
     script = tmp_path / f"{page.stem}.py"
     script.write_text("\n".join(lines))
     python(script, folder=tmp_path)

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from datetime import timedelta
 import json
-import math
-import time
+from typing import Any
 
 from helpers import new_trial
 from helpers import study_to_see
 import numpy as np
 import optuna
 from optuna.distributions import FloatDistribution
-from optuna.trial import create_trial
+from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 import pytest
 
 from optuna_pcts import delays
+from optuna_pcts import fit_cost
 from optuna_pcts import PCTSSampler
+from optuna_pcts import rank_instances
 from optuna_pcts import recommend
 from optuna_pcts import report
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import Snapshot
-from optuna_pcts._report import tail_exponent
+from optuna_pcts._analysis.cost_info import cost_info
+from optuna_pcts._analysis.fidelity_info import fidelity_info
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.instances import rank_instances_of
+from optuna_pcts._analysis.partition_info import partition_info
+from optuna_pcts._analysis.regret_info import regret_info
+from optuna_pcts._analysis.report import report_of
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._analysis.tree_info import tree_info
 
 
 @pytest.fixture(scope="module")
@@ -37,25 +43,11 @@ def source(study: optuna.Study) -> Snapshot:
     return Snapshot(study)
 
 
-def with_delays(starts: Sequence[float], seconds: Sequence[float]) -> optuna.Study:
-    """Return a study whose trials started then and took so long."""
-    study = optuna.create_study()
-    origin = datetime.now() - timedelta(days=30)
-    for start, delay in zip(starts, seconds):
-        trial = create_trial(
-            params={"x": 0.5}, distributions={"x": FloatDistribution(0, 1)}, value=delay
-        )
-        trial.datetime_start = origin + timedelta(seconds=start)
-        trial.datetime_complete = trial.datetime_start + timedelta(seconds=delay)
-        study.add_trial(trial)
-    return study
-
-
 # ---------------------------------------------------------------------- tree and partition
 
 
 def test_the_cells_of_the_tree_stand_within_their_parents(source: Snapshot) -> None:
-    info = source.info("tree")
+    info = tree_info(source)
     by_node = {cell.node: cell for cell in info.cells}
     root = info.cells[0]
     assert (root.left, root.right, root.n_asked) == (0.0, 1.0, 62)
@@ -75,8 +67,8 @@ def test_the_cells_of_the_tree_stand_within_their_parents(source: Snapshot) -> N
 
 
 def test_a_smaller_tree_has_the_fullest_cells_and_those_in_flight(study: optuna.Study) -> None:
-    whole = Snapshot(study).info("tree")
-    few = Snapshot(study, max_cells=25).info("tree")
+    whole = tree_info(Snapshot(study))
+    few = tree_info(Snapshot(study, max_cells=25))
     assert len(few.cells) == 25
     assert (few.n_cells, few.depth) == (whole.n_cells, whole.depth)
     nodes = {cell.node for cell in few.cells}
@@ -90,7 +82,7 @@ def test_a_smaller_tree_has_the_fullest_cells_and_those_in_flight(study: optuna.
 def test_the_partition_covers_the_plane_once(
     study: optuna.Study, params: list[str] | None
 ) -> None:
-    info = Snapshot(study, params=params).info("partition")
+    info = partition_info(Snapshot(study, params=params))
     assert [info.x.name, info.y.name] == (params or ["x", "y"])
     boxes = info.boxes
     assert len(boxes) > 5
@@ -99,18 +91,19 @@ def test_the_partition_covers_the_plane_once(
         assert sum(b.x0 <= x < b.x1 and b.y0 <= y < b.y1 for b in boxes) == 1
     assert sum(p.in_flight for p in info.points) == 2
     assert len(info.points) == 62
+    assert info.recommended is not None
     assert info.recommended.number == recommend(study).number
     assert set(info.others) == {"x", "y", "kind"} - {info.x.name, info.y.name}
 
 
 def test_a_partition_with_few_cells_still_covers_the_plane(study: optuna.Study) -> None:
-    info = Snapshot(study, max_cells=6).info("partition")
+    info = partition_info(Snapshot(study, max_cells=6))
     assert len(info.boxes) <= 6
     assert sum((b.x1 - b.x0) * (b.y1 - b.y0) for b in info.boxes) == pytest.approx(1)
 
 
 def test_the_ticks_of_an_axis_are_round_values_where_they_are(source: Snapshot) -> None:
-    info = source.info("partition")
+    info = partition_info(source)
     assert info.x.labels == ("-5", "-4", "-3", "-2", "-1", "0", "1", "2", "3", "4", "5")
     assert info.x.positions[7] == pytest.approx(0.7)
     assert info.y.labels == ("0.001", "0.01", "0.1", "1")
@@ -142,87 +135,11 @@ def test_the_next_cells_are_those_that_are_asked_next() -> None:
     assert len({str(cell.ranges) for cell in foreseen}) == 5
 
 
-# ---------------------------------------------------------------------- delays
-
-
-@pytest.mark.parametrize("alpha", [0.5, 0.8, 2.0])
-def test_the_tail_exponent_of_a_power_law_is_found(alpha: float) -> None:
-    inside = 0
-    for seed in range(20):
-        sample = np.random.default_rng(seed).pareto(alpha, 1000) + 1
-        _, interval, _ = tail_exponent(sample.tolist())
-        assert interval is not None
-        inside += interval[0] <= alpha <= interval[1]
-    assert inside >= 15
-
-
-def test_delays_that_are_not_over_count_in_the_tail() -> None:
-    sample = np.random.default_rng(0).pareto(0.5, 1000) + 1
-    limit = float(np.quantile(sample, 0.97))
-    ended = sample[sample < limit].tolist()
-    alpha, interval, _ = tail_exponent(ended, [limit] * (1000 - len(ended)))
-    assert interval is not None
-    assert interval[0] < 0.5 < interval[1]
-    without, _, _ = tail_exponent(ended)
-    assert without is not None
-    assert alpha is not None
-    assert without > 1.3 * alpha
-
-
-def test_few_or_equal_delays_have_no_tail() -> None:
-    assert tail_exponent([1.0] * 10)[:2] == (None, None)
-    assert tail_exponent([2.0] * 100)[0] == math.inf
-
-
-def test_regimes_of_delay() -> None:
-    rng = np.random.default_rng(0)
-    n = 200
-    alone = with_delays([2.0 * i for i in range(n)], [1.0] * n)
-    info = Snapshot(alone).info("delays")
-    assert (info.regime, info.mean_trials, info.price) == ("benign", 0.0, 1.0)
-    assert info.mean_seconds == pytest.approx(1.0)
-    assert info.log_t == pytest.approx(math.log(n))
-
-    # A hundred at a time, all equally long: more than log T, but without a tail.
-    together = with_delays([float(i) for i in range(n)], [100.0] * n)
-    info = Snapshot(together).info("delays")
-    assert info.regime == "long"
-    assert info.mean_trials > info.log_t
-
-    heavy = with_delays([float(i) for i in range(n)], (rng.pareto(0.4, n) + 0.01).tolist())
-    info = Snapshot(heavy).info("delays")
-    assert info.regime == "adversarial"
-    assert info.tail_interval[1] < 1
-    assert "adversarial" in str(report(heavy))
-
-
-def test_the_delay_of_a_trial_is_one_of_its_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = optuna.create_study(sampler=PCTSSampler(seed=0))
-    study.tell(study.ask(), 1.0)
-    assert "pcts:delay" not in study.trials[0].user_attrs  # unless somebody is there to see it
-    monkeypatch.setattr(PCTSSampler, "shows_delays", True)
-
-    def objective(trial: optuna.Trial) -> float:
-        time.sleep(0.03)
-        if trial.number == 1:
-            raise RuntimeError
-        return trial.suggest_float("x", 0, 1)
-
-    study.optimize(objective, n_trials=3, catch=RuntimeError)
-    for trial, delay in zip(study.trials[1:], delays(study)[1:], strict=True):
-        assert 0.03 <= trial.user_attrs["pcts:delay"] <= delay.seconds + 2e-3
-    # A start from another clock than this machine's says nothing.
-    old = study.ask()
-    study._storage.get_trial(old._trial_id).datetime_start = datetime(2000, 1, 1)
-    study.tell(old, 1.0)
-    assert "pcts:delay" not in study.trials[-1].user_attrs
-
-
 # ---------------------------------------------------------------------- fidelity, cost, regret
 
 
 def test_fidelity_is_that_of_the_trials(study: optuna.Study, source: Snapshot) -> None:
-    info = source.info("fidelity")
+    info = fidelity_info(source)
     given = [
         t.user_attrs["pcts:fidelity"] for t in study.trials if "pcts:fidelity" in t.user_attrs
     ]
@@ -232,7 +149,7 @@ def test_fidelity_is_that_of_the_trials(study: optuna.Study, source: Snapshot) -
     assert sum(n for _, _, n in info.by_depth) == sum(d is not None for d in info.depths)
     deep, shallow = info.by_depth[-1], min(info.by_depth, key=lambda row: row[1])
     assert deep[0] > shallow[0]
-    few = Snapshot(study, max_points=10).info("fidelity")
+    few = fidelity_info(Snapshot(study, max_points=10))
     assert len(few.fidelities) == 10
     assert few.work == info.work
 
@@ -251,7 +168,7 @@ def test_the_fidelity_of_another_sampler_with_a_pruner() -> None:
         return x
 
     study.optimize(objective, n_trials=30)
-    info = Snapshot(study).info("fidelity")
+    info = fidelity_info(Snapshot(study))
     assert info.by_depth == ()
     assert 0 < info.whole < 1
 
@@ -266,7 +183,7 @@ def test_costs_are_those_of_the_trials(study: optuna.Study) -> None:
         return x**2
 
     study.optimize(objective, n_trials=30)
-    info = Snapshot(study).info("cost")
+    info = cost_info(Snapshot(study))
     assert info.unit == "cost"
     assert all(cost == 2.0 * (depth + 1) for depth, cost in zip(info.depths, info.costs))
     assert info.total == sum(info.costs)
@@ -276,13 +193,13 @@ def test_costs_are_those_of_the_trials(study: optuna.Study) -> None:
 
 
 def test_without_enough_depths_there_are_costs_but_no_model() -> None:
-    info = Snapshot(study_to_see(8, n_running=0)).info("cost")
+    info = cost_info(Snapshot(study_to_see(8, n_running=0)))
     assert info.fit is None
     assert info.why_no_fit
 
 
 def test_the_course_of_a_study_ends_at_its_answers(study: optuna.Study, source: Snapshot) -> None:
-    info = source.info("regret")
+    info = regret_info(source)
     assert info.best[-1] == study.best_value
     assert list(info.best) == np.minimum.accumulate(info.values).tolist()
     assert list(info.seconds) == sorted(info.seconds)
@@ -303,13 +220,13 @@ def test_a_study_of_another_sampler_has_a_tree_too() -> None:
     )
     study.optimize(lambda t: t.suggest_float("x", 0, 1) - t.suggest_int("n", 0, 3), n_trials=20)
     source = Snapshot(study)
-    assert source.info("tree").n_told == 20
-    assert source.info("partition").recommended is not None
-    assert source.info("regret").best[-1] == study.best_value
-    assert source.info("cost") is None
-    assert "PCTSSampler" in source.missing["cost"]
-    assert source.info("fidelity") is None
-    assert "as a whole" in source.missing["fidelity"]
+    assert tree_info(source).n_told == 20
+    assert partition_info(source).recommended is not None
+    assert regret_info(source).best[-1] == study.best_value
+    assert source.info(cost_info) is None
+    assert "PCTSSampler" in source.missing[cost_info]
+    assert source.info(fidelity_info) is None
+    assert "as a whole" in source.missing[fidelity_info]
     text = str(report(study))
     assert "Study" in text
     assert "maximize" in text
@@ -378,7 +295,34 @@ def test_looking_changes_nothing(study: optuna.Study) -> None:
     before = content()
     source = Snapshot(study)
     for name in INFOS:
-        source.info(name)
+        source.info(INFOS[name])
     report(study)
     assert content() == before
     assert sum(t.state == TrialState.RUNNING for t in study.trials) == 2
+
+
+def test_a_report_reads_the_trials_once_so_that_its_numbers_agree(
+    study: optuna.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    read = study._storage.get_all_trials
+
+    def counted(*args: Any, **kwargs: Any) -> list[FrozenTrial]:
+        reads.append(args)
+        return read(*args, **kwargs)
+
+    def unexpected(*args: Any) -> None:
+        raise AssertionError(f"a trial was read again: {args}")
+
+    monkeypatch.setattr(study._storage, "get_all_trials", counted)
+    monkeypatch.setattr(study._storage, "get_trial", unexpected)
+    source = Snapshot(study)
+    for of in INFOS.values():
+        assert source.info(of) is not None
+    assert report_of(source).recommendation == source.recommendation
+    rank_instances_of(source)
+    assert len(reads) == 1
+    for look in (report, recommend, delays, fit_cost, rank_instances):
+        reads.clear()
+        look(study)
+        assert len(reads) == 1

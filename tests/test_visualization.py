@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+from helpers import python
 from helpers import ROOT
 from helpers import study_to_see
 import matplotlib
@@ -16,8 +17,11 @@ import optuna
 import pytest
 
 from optuna_pcts import visualization
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import Snapshot
+from optuna_pcts._analysis.cost_info import cost_info
+from optuna_pcts._analysis.delay_info import delay_info
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._analysis.tree_info import tree_info
 from optuna_pcts.visualization import matplotlib as twin
 from optuna_pcts.visualization._page import page_of
 
@@ -64,7 +68,7 @@ def test_both_libraries_draw_each_figure(study: optuna.Study, name: str) -> None
 
 
 def test_the_tree_is_all_cells_with_those_in_flight_outlined(study: optuna.Study) -> None:
-    info = Snapshot(study).info("tree")
+    info = tree_info(Snapshot(study))
     (icicle,) = json.loads(visualization.plot_tree(study).to_json())["data"]
     assert icicle["type"] == "icicle"
     assert icicle["values"] == [cell.n_asked for cell in info.cells]
@@ -89,7 +93,7 @@ def test_the_partition_shows_trials_and_the_recommended_point(study: optuna.Stud
 
 
 def test_the_delays_show_their_mean_and_their_regime(study: optuna.Study) -> None:
-    info = Snapshot(study).info("delays")
+    info = delay_info(Snapshot(study))
     figure = visualization.plot_delays(study)
     assert info.regime in figure.layout.title.text
     assert traces(figure)[f"mean {info.mean_trials:.3g}"]["x"] == [info.mean_trials] * 2
@@ -100,7 +104,8 @@ def test_the_delays_show_their_mean_and_their_regime(study: optuna.Study) -> Non
 def test_the_cost_shows_all_models_the_best_first(study: optuna.Study) -> None:
     names = list(traces(visualization.plot_cost(study)))
     assert names[:2] == ["trial", "median"]
-    fit = Snapshot(study).info("cost").fit
+    fit = cost_info(Snapshot(study)).fit
+    assert fit is not None
     assert [name.split(" ")[0] for name in names[2:]] == [model.name for model in fit.models]
 
 
@@ -128,7 +133,7 @@ def test_a_missing_library_is_named_when_it_is_needed() -> None:
 import sys
 for name in ("plotly", "matplotlib", "optuna_dashboard"):
     sys.modules[name] = None
-import optuna, optuna_pcts, optuna_pcts._cli, optuna_pcts.dashboard
+import optuna, optuna_pcts, optuna_pcts.cli, optuna_pcts.dashboard
 from optuna_pcts import visualization
 from optuna_pcts.visualization import matplotlib
 print(visualization.is_available(), matplotlib.is_available())
@@ -152,6 +157,18 @@ for need in (
         "Tried to import 'matplotlib'",
         "Tried to import 'optuna_dashboard'",
     ]
+
+
+def test_matplotlib_is_imported_when_it_is_needed() -> None:
+    script = """
+import sys
+import optuna_pcts
+assert not {"plotly", "matplotlib"} & set(sys.modules)
+import optuna_pcts.dashboard, optuna_pcts.visualization
+assert "plotly" in sys.modules
+assert "matplotlib" not in sys.modules
+"""
+    python("-c", script)
 
 
 def test_the_page_is_whole_and_takes_names_as_they_are(study: optuna.Study) -> None:

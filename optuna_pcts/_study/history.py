@@ -71,15 +71,6 @@ _N_WAITING = 64
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
 
-@dataclass(frozen=True)
-class Delay:
-    """How long the feedback of one trial took (the paper's tau_s)."""
-
-    number: int
-    seconds: float
-    trials: int  # how many others were asked in the meantime
-
-
 class History:
     """Reads what is new in a study: trials that appeared, and unfinished ones that moved on.
 
@@ -403,28 +394,3 @@ class _Progress:
     has_proposal: bool = False
     n_reports: int = 0
     is_running: bool = False
-
-
-def delays(study: optuna.Study) -> list[Delay]:
-    """Measure the delay of every finished trial from the time stamps in the storage.
-
-    Args:
-        study:
-            Any study, by whatever sampler.
-
-    Returns:
-        One entry per finished trial with time stamps, in the order of the trials: the seconds
-        from its start to its completion, and how many other trials started in between.
-    """
-    trials = [t for t in study.get_trials(deepcopy=False) if t.datetime_start is not None]
-    starts = np.array([clock(t.datetime_start) for t in trials if t.datetime_start])
-    finished = [i for i, t in enumerate(trials) if t.datetime_complete is not None]
-    ends = np.array([clock(t.datetime_complete) for t in trials if t.datetime_complete])
-    order = np.sort(starts)
-    asked = np.searchsorted(order, ends, side="right") - np.searchsorted(
-        order, starts[finished], side="left"
-    )
-    return [
-        Delay(trials[i].number, float(end - starts[i]), max(int(n) - 1, 0))
-        for i, end, n in zip(finished, ends, asked)
-    ]

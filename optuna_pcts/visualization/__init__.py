@@ -13,13 +13,13 @@ Example:
         plot_tree(study).show()
 """
 
+from optuna_pcts.visualization._cost import plot_cost
+from optuna_pcts.visualization._delays import plot_delays
+from optuna_pcts.visualization._fidelity import plot_fidelity
+from optuna_pcts.visualization._partition import plot_partition
 from optuna_pcts.visualization._plotly import is_available
-from optuna_pcts.visualization._plotly import plot_cost
-from optuna_pcts.visualization._plotly import plot_delays
-from optuna_pcts.visualization._plotly import plot_fidelity
-from optuna_pcts.visualization._plotly import plot_partition
-from optuna_pcts.visualization._plotly import plot_regret
-from optuna_pcts.visualization._plotly import plot_tree
+from optuna_pcts.visualization._regret import plot_regret
+from optuna_pcts.visualization._tree import plot_tree
 
 
 __all__ = [

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 import html
 
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import report_of
-from optuna_pcts._report import Snapshot
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.report import report_of
+from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts.visualization import _plotly
+from optuna_pcts.visualization._figures import DRAW_PLOTLY
 
 
 _PAGE = """<!DOCTYPE html>
@@ -63,7 +64,7 @@ paint();
 
 def page_of(source: Snapshot) -> str:
     """Return the page. It needs no network: plotly's script is in it, once."""
-    _plotly._imports.check()
+    _plotly.check()
     from plotly.offline import get_plotlyjs
 
     found = report_of(source)
@@ -73,9 +74,9 @@ def page_of(source: Snapshot) -> str:
     ]
     figures = []
     for name in INFOS:
-        info = source.info(name)
+        info = source.info(INFOS[name])
         if info is not None:
-            drawn = _plotly.DRAW[name](info).to_html(
+            drawn = DRAW_PLOTLY[name](info).to_html(
                 full_html=False,
                 include_plotlyjs=False,
                 div_id=f"pcts-{name}",

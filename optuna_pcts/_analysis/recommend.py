@@ -126,8 +126,24 @@ def recommend(
             raise ValueError(f"`top` must be at least 1, but got {top!r}.")
     if study._is_multi_objective():
         raise ValueError("`recommend` needs a study with one objective.")
-    history = History(study)
+    history = History(study, trials=study.get_trials(deepcopy=False))
     history.update(None)
+    sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+    found = recommend_from(history, sign, top or 1)
+    return found[0] if top is None else found
+
+
+def recommend_from(history: History, sign: float, top: int = 1) -> list[Recommendation]:
+    """Return up to so many recommendations from trials that were read already.
+
+    Args:
+        history:
+            What has read them.
+        sign:
+            1 if the study maximizes, and -1 if it minimizes.
+        top:
+            How many, as for :func:`recommend`.
+    """
     told = [f for f in history.replay() if f.status is Status.TOLD and np.isfinite(f.value)]
     if not told:
         raise ValueError("`recommend` needs a trial that ended with a finite value.")
@@ -137,10 +153,8 @@ def recommend(
             "`recommend` needs a feasible trial: each one that ended with a finite value violates "
             "a constraint."
         )
-    sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
     with np.errstate(all="ignore"):  # values may be as large or as small as floats can be
-        found = _recommend(SearchSpace(history.space.all_distributions()), told, sign, top or 1)
-    return found[0] if top is None else found
+        return _recommend(SearchSpace(history.space.all_distributions()), told, sign, top)
 
 
 def _recommend(

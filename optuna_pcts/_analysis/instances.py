@@ -8,9 +8,7 @@ import math
 import numpy as np
 import optuna
 
-from optuna_pcts._study.settings import history_of
-from optuna_pcts._study.settings import settings_of
-from optuna_pcts._study.settings import tree_of
+from optuna_pcts._analysis.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -56,17 +54,20 @@ def rank_instances(study: optuna.Study) -> list[Instance]:
         ValueError:
             If the study has several objectives, or no trial that the sampler asked for has ended.
     """
-    trials = study.get_trials(deepcopy=False)
-    history = history_of(study, trials)
-    space, tree = tree_of(study, history)
-    enqueued = {t.number for t in trials if "fixed_params" in t.system_attrs}
-    asked = {f.number for f in history.replay() if f.proposal is not None} - enqueued
-    rewards = {number: reward for number, reward in tree.rewards().items() if number in asked}
+    return rank_instances_of(Snapshot(study))
+
+
+def rank_instances_of(source: Snapshot) -> list[Instance]:
+    """Return the smoothness instances of a snapshot, that with the largest mean reward first."""
+    rewards = source.tree.rewards()
+    enqueued = {t.number for t in source.trials if "fixed_params" in t.system_attrs}
+    asked = {f.number for f in source.history.replay() if f.proposal is not None} - enqueued
+    rewards = {number: reward for number, reward in rewards.items() if number in asked}
     if not rewards:
         raise ValueError(
             "`rank_instances` needs a trial that PCTSSampler asked for and that ended."
         )
-    pairs = settings_of(study).instances(len(space))
+    pairs = source.instances
     found = []
     for i, (nu, rho) in enumerate(pairs):
         numbers = tuple(number for number in sorted(rewards) if number % len(pairs) == i)

@@ -19,12 +19,12 @@ from optuna.storages import RDBStorage
 from optuna.storages.journal import JournalFileBackend
 
 import optuna_pcts
-from optuna_pcts._recommend import recommend
-from optuna_pcts._report import INFOS
-from optuna_pcts._report import params_text
-from optuna_pcts._report import plain_json
-from optuna_pcts._report import report_of
-from optuna_pcts._report import Snapshot
+from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.recommend import recommend
+from optuna_pcts._analysis.report import report_of
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._analysis.text import params_text
+from optuna_pcts._analysis.text import plain_json
 from optuna_pcts._secrets import without_secrets
 
 
@@ -183,18 +183,18 @@ def _plot(options: argparse.Namespace) -> None:
     info = INFOS[options.figure](source)
     output: Path = options.output
     if output.suffix.lower() in (".html", ".json"):
-        from optuna_pcts.visualization import _plotly
+        from optuna_pcts.visualization._figures import DRAW_PLOTLY
+        from optuna_pcts.visualization._plotly import check
 
-        _plotly._imports.check()
-        figure = _plotly.DRAW[options.figure](info)
+        check()
+        figure = DRAW_PLOTLY[options.figure](info)
         is_page = output.suffix.lower() == ".html"
         text = figure.to_html(config={"responsive": True}) if is_page else figure.to_json()
         output.write_text(text, encoding="utf-8")
     else:
-        from optuna_pcts.visualization import matplotlib
+        from optuna_pcts.visualization._figures import save
 
-        matplotlib._imports.check()
-        matplotlib.save(options.figure, info, str(output))
+        save(options.figure, info, str(output))
     print(f"Wrote {output}", file=sys.stderr)
 
 

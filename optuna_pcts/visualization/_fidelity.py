@@ -1,0 +1,106 @@
+"""How far each trial was evaluated, by depth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import optuna
+
+from optuna_pcts._analysis.fidelity_info import fidelity_info
+from optuna_pcts._analysis.fidelity_info import FidelityInfo
+from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts.visualization import _matplotlib as mpl
+from optuna_pcts.visualization import _plotly as ply
+from optuna_pcts.visualization import _style as style
+from optuna_pcts.visualization._plotly import Figure
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TITLE = "Fidelity by depth"
+
+
+def plot_fidelity(study: optuna.Study) -> Figure:
+    """Draw how far each trial was evaluated, by the depth of its cell.
+
+    Trials that the tree did not ask for have no depth: if none has one, as with another sampler
+    and a pruner, the figure goes by the number of the trial.
+
+    Example:
+
+        .. code-block:: python
+
+            plot_fidelity(study).show()
+
+    Args:
+        study:
+            A study with one objective, by whatever sampler.
+
+    Returns:
+        A :class:`plotly.graph_objects.Figure`.
+
+    Raises:
+        ValueError:
+            If the study has several objectives, or all trials were evaluated at full fidelity.
+        ImportError:
+            If plotly is not installed.
+    """
+    ply.check()
+    return draw_plotly(fidelity_info(Snapshot(study)))
+
+
+def plot_fidelity_matplotlib(study: optuna.Study) -> Axes:
+    """Draw fidelities, as :func:`optuna_pcts.visualization.plot_fidelity` does.
+
+    Args:
+        study:
+            A study with one objective, by whatever sampler.
+
+    Returns:
+        The :class:`matplotlib.axes.Axes`.
+    """
+    mpl.check()
+    return draw_matplotlib(fidelity_info(Snapshot(study)))
+
+
+def draw_plotly(info: FidelityInfo) -> Figure:
+    figure = ply.new_figure(_TITLE, _subtitle(info))
+    has_depth = bool(info.by_depth)
+    xs = info.depths if has_depth else info.numbers
+    rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
+    ply.add_trials(figure, rows, info.infeasible)
+    if has_depth:
+        depths, means, _ = zip(*info.by_depth)
+        ply.add_line(figure, depths, ply.rounded(means), "mean", style.ORANGE)
+    figure.update_layout(
+        xaxis={"title": {"text": "depth of the cell" if has_depth else "trial"}},
+        yaxis={"title": {"text": "fidelity (1: whole evaluation)"}, "range": [0, 1.05]},
+    )
+    if not has_depth:
+        figure.update_layout(title_text=ply.heading("Fidelity by trial", _subtitle(info)))
+    return figure
+
+
+def draw_matplotlib(info: FidelityInfo) -> Axes:
+    axes = mpl.new_axes(_TITLE, _subtitle(info))
+    has_depth = bool(info.by_depth)
+    xs = info.depths if has_depth else info.numbers
+    rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
+    mpl.add_trials(axes, rows, info.infeasible)
+    if has_depth:
+        depths, means, _ = zip(*info.by_depth)
+        axes.plot(depths, means, color=style.ORANGE, label="mean")
+    axes.set_xlabel("depth of the cell" if has_depth else "trial")
+    axes.set_ylabel("fidelity (1: whole evaluation)")
+    axes.set_ylim(0, 1.05)
+    axes.legend()
+    return axes
+
+
+def _subtitle(info: FidelityInfo) -> str:
+    """Return what all trials together amount to."""
+    return (
+        f"mean {info.mean:.2f}, {100 * info.whole:.0f} % whole; {info.n_trials:,} trials "
+        f"amount to {info.work:.1f} whole evaluations"
+    )
