@@ -41,11 +41,11 @@ from optuna_pcts._history import record_delay
 from optuna_pcts._history import recorded_cell
 from optuna_pcts._history import sampler_of
 from optuna_pcts._history import Status
-from optuna_pcts._local import Drawn
-from optuna_pcts._local import LocalSearch
 from optuna_pcts._policy import DUCBV
 from optuna_pcts._policy import Policy
 from optuna_pcts._pruner import PCTSPruner
+from optuna_pcts._search.local import Drawn
+from optuna_pcts._search.local import LocalSearch
 from optuna_pcts._smoothness import SmoothnessModel
 from optuna_pcts._smoothness import UnknownSmoothness
 from optuna_pcts._space import check_search_space

@@ -1,0 +1,1 @@
+"""Where to ask next. It knows no study."""
