@@ -9,6 +9,9 @@ from helpers import at_categories
 import numpy as np
 import pytest
 
+from benchmarks.linear_algebra import by_inverse
+from benchmarks.linear_algebra import by_numpy
+from benchmarks.linear_algebra import by_substitution
 from optuna_pcts._gp.config import GPConfig
 from optuna_pcts._gp.fit import GaussianProcess
 from optuna_pcts._gp.kernels import gaussian
@@ -237,6 +240,17 @@ def test_a_matrix_is_whitened_by_quarters(n: int) -> None:
     w, log_det = whitening(matrix)
     assert w @ matrix @ w.T == pytest.approx(np.eye(n), abs=1e-4)
     assert log_det == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [64, 150])
+def test_what_the_linear_algebra_is_compared_with_solves_the_same(n: int) -> None:
+    points, columns = np.random.default_rng(0).random((2, n, 3))
+    gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
+    matrix = matern(gaps) + 0.1 * np.eye(n)
+    for way in (by_inverse, by_substitution, by_numpy):
+        whiten, solve = way(matrix)
+        assert matrix @ solve(columns) == pytest.approx(columns)
+        assert whiten(columns) == pytest.approx(whitening(matrix)[0] @ columns)
 
 
 @pytest.mark.parametrize("n_probes", [1000, 16])

@@ -13,11 +13,11 @@ from optuna_pcts._policy import FloatArray
 # Multiplications of a matrix product up to which BLAS does not start threads. They are slower by
 # orders of magnitude where the cores are busy with other workers.
 #
-# threadpoolctl is no alternative. Its limit holds for the whole process: it would slow down the
-# objective in another thread, and where two threads limit at the same time and end in the other
-# order, one thread is left to everybody for good. (It would be fast enough with a controller that
-# is kept: 0.3 products of 128 x 128 and 128 x 24 a call, but 27 with `threadpool_limits`, which
-# looks for the libraries anew.)
+# threadpoolctl is no alternative. Its limit holds for the whole process: it would slow down an
+# objective in another thread, and where two threads set it and the first one leaves first, the
+# second one restores 1, for good. (A controller that is kept would be fast enough: a call costs
+# 0.3 of a product of 128 x 128 and 128 x 24; `threadpool_limits`, which looks for the libraries
+# each time, costs 26 of them.)
 _SMALL = 64**3
 
 
@@ -28,12 +28,12 @@ def whitening(matrix: FloatArray) -> tuple[FloatArray, float]:
     :data:`_SMALL`: with K = [[A, B], [B', C]], S = W_A B and W_S that of C - S'S,
     W = [[W_A, 0], [-W_S S' W_A, W_S]].
     """
-    # W is the inverse of the Cholesky factor. To solve with the factor instead, by substitution in
-    # blocks of 64, takes 1.7 of the time of a fit (factor, two columns, 40 candidates) with 64
-    # trials, 1.6 with 128, 0.5 with 300 and 0.15 with 600; `np.linalg.solve`, which does not know
-    # that the factor is triangular, 1.7, 2.3, 1.6 and 0.7. Its errors are 0.3 to 1 of these,
-    # 1e-10 at most with a condition of 3e7. Most fits have up to 128 trials, and the leave-one-out
-    # errors and the slopes of the likelihood need W itself.
+    # W is the inverse of the Cholesky factor. To solve with the factor instead, for two columns
+    # and 40 candidates, takes 1.8 times as long with 64 and with 128 trials, 0.6 times with 300
+    # and 0.15 times with 600, by substitution in blocks of 64; 1.6, 2.3, 1.7 and 0.75 times by
+    # `np.linalg.solve`, which does not know that the factor is triangular. Errors are 0.5 to 1.5
+    # of these, which are 1e-10 at most (condition 3e7). Most settings are tried on up to 128
+    # trials, and slopes of the likelihood and leave-one-out errors need W itself.
     n = len(matrix)
     if n**3 <= _SMALL:
         factor = np.linalg.cholesky(matrix)
