@@ -14,6 +14,7 @@ from benchmarks.linear_algebra import by_numpy
 from benchmarks.linear_algebra import by_substitution
 from optuna_pcts._gp.config import GPConfig
 from optuna_pcts._gp.fit import GaussianProcess
+from optuna_pcts._gp.fit import winsorised
 from optuna_pcts._gp.kernels import gaussian
 from optuna_pcts._gp.kernels import Kernel
 from optuna_pcts._gp.kernels import matern
@@ -87,6 +88,23 @@ def test_learned_ard_weights_count_only_if_the_data_need_it() -> None:
         shares.append(float(fitted.shares[learned].sum()))
     assert shares[0] < 0.2
     assert shares[1] > 0.8
+
+
+def test_values_far_below_may_be_winsorised() -> None:
+    values, config = np.array([1.0, 0.0, -4.0, -9.0, -1e4]), GPConfig(far=5.0)
+    alone, step = winsorised(values[:3], 0.0, 1.0, config), 1e-3
+    assert [taken.tolist() for taken, _ in alone] == [values[:3].tolist()]
+    (same, no_slope), (taken, log_slope) = winsorised(values, 0.0, 1.0, config)
+    assert same.tolist() == values.tolist()
+    assert not no_slope.any()
+    assert taken[:3].tolist() == values[:3].tolist()
+    assert -6 < taken[4] < taken[3] < -5  # in their order, by one range more at most
+    ends = [winsorised(values + d, 0.0, 1.0, config)[1][0] for d in (-step, step)]
+    slope = (ends[1] - ends[0])[:4] / (2 * step)
+    assert np.log(slope) == pytest.approx(log_slope[:4], abs=1e-4)
+    # What is too far is winsorised in any case, and cut off where the best is the median.
+    assert len(winsorised(np.array([1.0, -1e9]), 0.0, 1.0, config)) == 1
+    assert winsorised(values, 1.0, 1.0, config)[0][0].tolist() == [1.0] * 5
 
 
 def test_the_slope_of_the_likelihood_is_right() -> None:

@@ -18,7 +18,7 @@ b          ``relative_bias``      (n,)                by how much y may be off f
                                                       standard deviations of y
 w          ``ard_weights``        (d,)                ARD weights: inverse length scales, relative
                                                       to each other
-r          ``distance``, ``gaps`` (m, n) or (n, n)    distances of places, times w
+r          ``distance``           (m, n) or (n, n)    distances of places, in their ARD weights
 l          ``length``             scalar              length scale, in spreads
 k          ``kernel``, ``cross``  as r                correlation at r / l
 s          ``noise``              scalar              variance of the noise, in sigma^2
@@ -26,9 +26,9 @@ K          ``covariance``         (n, n)              k (1 + b b') + s 1, in sig
 W          ``whitening(K)``       (n, n)              lower triangular, W K W' = 1, W'W = K^-1
 u          ``sums``               (n,)                K^-1 1, the sums of the rows of K^-1
 1'u        ``precision``          scalar              that of the level
-m          ``level``              scalar              u'y / 1'u, the mean of the process
-a          ``weights``            (n,) or (n, count)  K^-1 (y - m)
-sigma^2    ``scale``              scalar              (y - m)'a / (n - 1), its variance
+mu         ``level``              scalar              u'y / 1'u, the mean of the process
+a          ``weights``            (n,) or (n, count)  K^-1 (y - mu)
+sigma^2    ``scale``              scalar              (y - mu)'a / (n - 1), its variance
 p          ``shares``             (settings,)         probability of each setting
 f          ``Features``           functions           random Fourier features: before the data
 g          ``Functions``          functions           posterior mean or samples: after them

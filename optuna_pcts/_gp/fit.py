@@ -118,16 +118,7 @@ class GaussianProcess:
         ]
         used = np.flatnonzero(np.isin(rows, data))
         probes = used[np.linspace(0, len(used) - 1, min(len(used), config.n_probes)).astype(int)]
-        some = probes[:: 1 + (len(probes) > config.few)]  # enough for where to begin
-        begun: list[tuple[float, Choice, FloatArray]] = []
-        alternatives = _alternatives(values, *scale, config)
-        for doubt, (taken, log_slope) in zip((0.0, config.clearly), alternatives):
-            self._take(taken, bias)
-            best = max(self._fit(choices, gaps, some), key=lambda s: s.likelihood)
-            likelihood = best.likelihood + float(log_slope[some].sum()) - doubt
-            begun.append((likelihood, best.choice, taken))
-        _, choice, values = max(begun, key=lambda b: b[0])
-        self._take(values, bias)
+        choice = self._begin(values, scale, bias, choices, gaps, probes)
         if config.learns_ard and n_columns:
             self.ard_weights.append(self._learn_ard_weights(choice, probes))
             places = self.places * self.ard_weights[1]
@@ -162,6 +153,28 @@ class GaussianProcess:
         off = self.shares @ np.array([setting.left_out() for setting in self.settings])
         rest = (self.values - self.values.mean()) * n / (n - 1)
         return 1.0 - float(off @ off) / max(float(rest @ rest), 1e-300)
+
+    def _begin(
+        self,
+        values: FloatArray,
+        scale: tuple[float, float],
+        bias: FloatArray,
+        choices: Sequence[Choice],
+        gaps: Sequence[FloatArray],
+        probes: NDArray[np.intp],
+    ) -> Choice:
+        """Take the values as they are or winsorised, and return the likeliest choice."""
+        some = probes[:: 1 + (len(probes) > self.config.few)]
+        begun: list[tuple[float, Choice, FloatArray]] = []
+        alternatives = winsorised(values, *scale, self.config)
+        for doubt, (taken, log_slope) in zip((0.0, self.config.clearly), alternatives):
+            self._take(taken, bias)
+            best = max(self._fit(choices, gaps, some), key=lambda s: s.likelihood)
+            likelihood = best.likelihood + float(log_slope[some].sum()) - doubt
+            begun.append((likelihood, best.choice, taken))
+        _, choice, values = max(begun, key=lambda b: b[0])
+        self._take(values, bias)
+        return choice
 
     def _take(self, values: FloatArray, bias: FloatArray) -> None:
         self.values = values
@@ -232,13 +245,13 @@ class GaussianProcess:
         return fitted
 
 
-def _alternatives(
+def winsorised(
     values: FloatArray, median: float, best: float, config: GPConfig
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Return what values may be taken for, and the logarithm of its slope at each of them.
 
-    That is as they are, or with those far below winsorised. The slope makes their likelihoods
-    comparable.
+    That is as they are, or with those far below winsorised: t = low - unit * z / (1 + z), where
+    z is how many units they are below low. The slope dt/dy makes their likelihoods comparable.
     """
     unit = best - median
     low, same = median - config.far * unit, np.zeros(len(values))
@@ -247,10 +260,10 @@ def _alternatives(
     if unit == 0:
         return [(np.maximum(values, low), same)]
     below = np.clip((low - values) / unit, 0.0, config.too_far)
-    winsorised = np.maximum(values, low) - unit * below / (1 + below), -2 * np.log1p(below)
+    near = np.maximum(values, low) - unit * below / (1 + below), -2 * np.log1p(below)
     if below.max() == config.too_far:
-        return [winsorised]
-    return [(values, same), winsorised]
+        return [near]
+    return [(values, same), near]
 
 
 def _worth_trying(settings: Sequence[Setting], least_share: float) -> list[Choice]:

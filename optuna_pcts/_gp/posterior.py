@@ -94,8 +94,8 @@ class Functions:
         """Draw posterior samples by Matheron's rule.
 
         A function f before the data is corrected by what the data say about its error e:
-        g(x) = f(x) + k(x, X) K^-1 (e - m_e), e = y - f(X) - b h(X) - noise,
-        where h is a second such function, for the bias b, and m_e the level of e.
+        g(x) = f(x) + k(x, X) K^-1 (e - mu_e), e = y - f(X) - b h(X) - noise,
+        where h is a second such function, for the bias b, and mu_e the level of e.
         """
         features = Features.draw(setting, places.n_coordinates, n_features, count, rng)
         seen = features.values(places)

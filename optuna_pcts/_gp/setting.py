@@ -35,7 +35,7 @@ class Setting:
 
     Attributes:
         level, scale:
-            m and sigma^2: mean and variance of the process as it is likeliest.
+            mu and sigma^2: mean and variance of the process as it is likeliest.
         sums, weights:
             u and a.
         precision:
@@ -81,7 +81,7 @@ class Setting:
     def estimate(self, distance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of points (m,), from their distances (m, n) to the trials.
 
-        m + k a and sigma^2 (1 - |W k'|^2 + (1 - k u)^2 / 1'u); the last is for the level.
+        mu + k a and sigma^2 (1 - |W k'|^2 + (1 - k u)^2 / 1'u); the last is for the level.
         """
         cross = self.choice.kernel(distance / self.choice.length)
         variance = 1 - (product(self._whitening, cross.T) ** 2).sum(axis=0)
