@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import math
 import os
 from pathlib import Path
@@ -11,12 +12,14 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.storages import BaseStorage
 import pytest
 
 from optuna_pcts import fidelity
 from optuna_pcts import PCTSSampler
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._tree.tree import Tree
 
 
@@ -164,3 +167,12 @@ def constrained_study(
 
 def infeasible(study: optuna.Study, least: float = 0.6) -> list[int]:
     return [t.number for t in study.trials if t.state.is_finished() and t.params["x"] < least]
+
+
+def at_categories(rng: np.random.Generator, n: int, categories: Sequence[int]) -> FloatArray:
+    """Return random points, in the middle of the slots of their categories."""
+    points = rng.random((n, len(categories)))
+    for axis, k in zip(points.T, categories):
+        if k:
+            axis[:] = (np.floor(axis * k) + 0.5) / k
+    return points

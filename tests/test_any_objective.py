@@ -19,7 +19,7 @@ from optuna_pcts import DepthFidelity
 from optuna_pcts import fidelity
 from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
-from optuna_pcts._local import LocalSearch
+from optuna_pcts._search.local import LocalSearch
 
 
 Value = Callable[[float, np.random.Generator], float]

@@ -1,6 +1,6 @@
 """The answer of a study: not the luckiest trial, but the one that is most likely good.
 
-Each good trial is estimated from its neighbourhood (``_process.py``), at full fidelity.
+Each good trial is estimated from its neighbourhood (``_gp/fit.py``), at full fidelity.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from optuna.study import StudyDirection
 
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_integer
-from optuna_pcts._process import gaussian
-from optuna_pcts._process import matern
-from optuna_pcts._process import Process
+from optuna_pcts._gp.config import GPConfig
+from optuna_pcts._gp.fit import GaussianProcess
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._study.history import History
 from optuna_pcts._tree.messages import Feedback
@@ -173,27 +172,29 @@ def _recommend(
     located = np.flatnonzero(~np.isnan(points).all(axis=1) | (not len(space)))[-_N_DATA:]
     points, categories = _with_what_is_missing(points, space.categories)
 
-    def estimate(of: FloatArray) -> Process:
-        return Process(
+    config = GPConfig(
+        n_data=_N_DATA,
+        n_probes=_N_PROBES,
+        lengths=_LENGTHS,
+        noises=_NOISES,
+        learns_ard=len(trials) >= _ENOUGH_PER_DIM * len(space),
+    )
+
+    def estimate(of: FloatArray) -> GaussianProcess:
+        return GaussianProcess(
             points,
             of,
             (float(np.median(of)), float(of.max())),
             np.zeros(len(of)),
-            np.ones(len(of), dtype=bool),
             categories,
             candidates=candidates,
-            n_data=_N_DATA,
-            kernels=(matern, gaussian),
-            lengths=_LENGTHS,
-            noises=_NOISES,
-            n_probes=_N_PROBES,
-            has_relevance=len(of) >= _ENOUGH_PER_DIM * len(space),
+            config=config,
         )
 
     # Values may span decades, or their noise grow with them: then their logarithm fits better.
     warp = _Warp(believed)
     process, warped = estimate(believed), estimate(warp.of(believed))
-    fits = process.fit, warped.fit
+    fits = process.explained, warped.explained
     rests = 1 - fits[0], 1 - fits[1]
     is_warped = rests[1] < max(rests[0] - _CLEARLY_BETTER, _MUCH_LESS * rests[0])
     if is_warped:

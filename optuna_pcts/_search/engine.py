@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution
 
-from optuna_pcts._local import LocalSearch
+from optuna_pcts._search.local import LocalSearch
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.messages import Feedback
 from optuna_pcts._tree.messages import Kind

@@ -1,0 +1,277 @@
+"""The fit: which settings of the Gaussian process go with the values at the trials.
+
+Under noise the best of many trials are mostly the luckiest ones. So the value at a trial is
+estimated from those around it. How far a neighbour counts, and how much of the spread is noise,
+is read off the data; without noise the estimate is the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optuna_pcts._arrays import FloatArray
+from optuna_pcts._gp.ascent import ascend
+from optuna_pcts._gp.config import GPConfig
+from optuna_pcts._gp.kernels import matern
+from optuna_pcts._gp.kernels import matern_slope
+from optuna_pcts._gp.places import distances
+from optuna_pcts._gp.places import Embedding
+from optuna_pcts._gp.places import some_of_each_distance
+from optuna_pcts._gp.places import spread_of
+from optuna_pcts._gp.places import squared_distances
+from optuna_pcts._gp.setting import Choice
+from optuna_pcts._gp.setting import noise_of
+from optuna_pcts._gp.setting import Setting
+from optuna_pcts._gp.setting import shares_of
+
+
+class GaussianProcess:
+    """A Gaussian process, averaged over its settings.
+
+    The bias of a trial is itself smooth: what is biased in one place is so nearby, and many
+    biased trials together are as wrong as one. It is a second process with the same kernel, as
+    large as zeta says.
+
+    Every choice of kernel, length scale, noise and ARD weights counts with its marginal likelihood
+    (the level and the scale of the values are integrated out), less what was learned for it (BIC).
+    Where the data do not tell two settings apart, the estimate is as uncertain as they differ.
+
+    Args:
+        points:
+            Positions in the unit cube, one row per trial.
+        values:
+            Their values.
+        scale:
+            Their median and the best of them. What is worse by far is taken as it is, or
+            winsorised, whichever is likelier: one smooth function may well reach that far down,
+            and then a kink in it is taken for roughness everywhere; but what has nothing to do
+            with the good ones must not set the scale.
+        bias:
+            By how much each may be off for its fidelity.
+        categories:
+            For each axis the number of its unordered values, or 0 if it is ordered.
+        candidates:
+            The trials to be estimated.
+        config:
+            The constants; kept as an attribute.
+
+    Attributes:
+        mean, std:
+            The estimate of each candidate, and its standard deviation.
+        noise, noise_variance:
+            The share of the values' variance that is noise, and this variance.
+        is_near:
+            Whether a candidate (row) and a trial (column, the candidates first) are in the same
+            place.
+        settings, shares:
+            The settings that are worth it, and the probability of each.
+        embed:
+            From points of the cube to places.
+        places, values, relative_bias:
+            The trials that the settings are fitted to: their places (in no ARD weights), values,
+            and bias in standard deviations of the values.
+        ard_weights:
+            Those of each column of the places: 1, and what was learned.
+    """
+
+    values: FloatArray
+    relative_bias: FloatArray
+
+    def __init__(
+        self,
+        points: FloatArray,
+        values: FloatArray,
+        scale: tuple[float, float],
+        bias: FloatArray,
+        categories: Sequence[int],
+        *,
+        candidates: NDArray[np.intp],
+        config: GPConfig,
+    ) -> None:
+        self.config = config
+        data = some_of_each_distance(points, candidates, config.n_data)
+        rows = np.concatenate([candidates, data[~np.isin(data, candidates)]])
+        points, values, bias = points[rows], values[rows], bias[rows]
+        n, n_candidates, n_columns = len(rows), len(candidates), points.shape[1]
+        self.embed = Embedding(
+            points,
+            np.array(categories[:n_columns], dtype=int),
+            spread_of(points[:n_candidates]),
+            config.category_distance,
+        )
+        self.places = self.embed(points)
+        n_ordered = int(np.count_nonzero(self.embed.is_ordered))
+        gap, category_gap = (np.sqrt(part) for part in squared_distances(self.places, self.places))
+        near = (gap <= config.same_place * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
+        self.is_near: NDArray[np.bool_] = near[:n_candidates]
+        self.ard_weights: list[FloatArray] = [np.ones(n_columns)]
+        gaps = [np.hypot(gap, category_gap)]  # one for each of the ARD weights
+        choices = [
+            Choice(0, kernel, length, noise)
+            for kernel in config.kernels
+            for length in config.lengths
+            for noise in config.noises
+        ]
+        used = np.flatnonzero(np.isin(rows, data))
+        probes = used[np.linspace(0, len(used) - 1, min(len(used), config.n_probes)).astype(int)]
+        choice = self._begin(values, scale, bias, choices, gaps, probes)
+        if config.learns_ard and n_columns:
+            self.ard_weights.append(self._learn_ard_weights(choice, probes))
+            places = self.places * self.ard_weights[1]
+            gaps.append(distances(places, places))
+            choices += [choice._replace(ard=1) for choice in choices]
+        if n > config.n_probes:
+            tried = self._fit(choices, gaps, probes)
+            choices = _worth_trying(tried, config.least_share)
+            if noise_of(tried) < config.noisy:
+                used = np.arange(n)
+        self.settings = self._fit(choices, gaps, used)
+        self.values = self.values[used]
+        self.relative_bias = self.relative_bias[used]
+        self.places = self.places[used]
+        self.shares = shares_of(self.settings)
+        self.noise = noise_of(self.settings)
+        self.noise_variance = float(
+            self.shares @ [setting.scale * setting.choice.noise for setting in self.settings]
+        )
+        crosses = [gap[:n_candidates, used] for gap in gaps]
+        means, variances = zip(*(s.estimate(crosses[s.choice.ard]) for s in self.settings))
+        self.mean: FloatArray = self.shares @ np.array(means)
+        spreads = (np.array(means) - self.mean) ** 2
+        self.std: FloatArray = np.sqrt(self.shares @ (np.array(variances) + spreads))
+
+    @property
+    def explained(self) -> float:
+        """Share of the values' variance that is explained by the other trials alone."""
+        n = len(self.values)
+        if n < 3:
+            return 0.0
+        off = self.shares @ np.array([setting.left_out() for setting in self.settings])
+        rest = (self.values - self.values.mean()) * n / (n - 1)
+        return 1.0 - float(off @ off) / max(float(rest @ rest), 1e-300)
+
+    def _begin(
+        self,
+        values: FloatArray,
+        scale: tuple[float, float],
+        bias: FloatArray,
+        choices: Sequence[Choice],
+        gaps: Sequence[FloatArray],
+        probes: NDArray[np.intp],
+    ) -> Choice:
+        """Take the values as they are or winsorised, and return the likeliest choice."""
+        some = probes[:: 1 + (len(probes) > self.config.few)]
+        begun: list[tuple[float, Choice, FloatArray]] = []
+        alternatives = winsorised(values, *scale, self.config)
+        for doubt, (taken, log_slope) in zip((0.0, self.config.clearly), alternatives):
+            self._take(taken, bias)
+            best = max(self._fit(choices, gaps, some), key=lambda s: s.likelihood)
+            likelihood = best.likelihood + float(log_slope[some].sum()) - doubt
+            begun.append((likelihood, best.choice, taken))
+        _, choice, values = max(begun, key=lambda b: b[0])
+        self._take(values, bias)
+        return choice
+
+    def _take(self, values: FloatArray, bias: FloatArray) -> None:
+        self.values = values
+        # Where all values are equal, any bias is too large to say more than that.
+        largest = float(bias.max(initial=0.0)) / self.config.largest_bias
+        self.relative_bias = bias / max(float(values.std()), largest, 1e-300)
+
+    def _learn_ard_weights(self, choice: Choice, rows: NDArray[np.intp]) -> FloatArray:
+        """Return the ARD weight of each column of the places, with one choice on some trials.
+
+        The kernel is Matern's at r^2 = sum_a w_a^2 d_a^2, where d_a are the distances along column
+        a in length scales. log w_a has a normal prior; it is the place of the ascent.
+        """
+        config = self.config
+        columns = self.places[rows].columns(choice.length)
+        squares = np.array([distances(x, x) ** 2 for x in columns])
+        values, bias = self.values[rows], self.relative_bias[rows]
+        with_bias, noise = 1 + np.outer(bias, bias), choice.noise * np.eye(len(rows))
+        learned = Choice(1, matern, 1.0, choice.noise)
+
+        def evaluate(log_weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+            weights = np.exp(2 * log_weights[0])
+            # (Sums by einsum: BLAS would start threads, see `linalg.product`.)
+            distance = np.sqrt(np.einsum("a,axy->xy", weights, squares))
+            covariance = matern(distance) * with_bias + noise
+            tried = Setting(learned, covariance, values)
+            penalty = 0.5 * float((log_weights**2).sum()) / config.ard_std**2
+            slopes = tried.slopes() * matern_slope(distance) * with_bias
+            slope = weights * np.einsum("axy,xy->a", squares, slopes)
+            return (
+                np.array([tried.likelihood - penalty]),
+                slope[None, :] - log_weights / config.ard_std**2,
+            )
+
+        log_weights = ascend(
+            evaluate,
+            np.zeros((1, len(squares))),
+            np.full(len(squares), config.ard_first_step),
+            config.ard_iterations,
+            longest=config.ard_longest_step,
+        )
+        weights: FloatArray = np.exp(log_weights[0])
+        return weights
+
+    def _fit(
+        self,
+        choices: Sequence[Choice],
+        gaps: Sequence[FloatArray],
+        rows: NDArray[np.intp],
+    ) -> list[Setting]:
+        """Return the settings of some choices, fitted to some trials.
+
+        K = k(r / length) * (1 + b b') + noise, where b is the relative bias.
+        """
+        values, bias = self.values[rows], self.relative_bias[rows]
+        with_bias, diagonal = 1 + np.outer(bias, bias), np.diag_indices(len(rows))
+        n_learned = (0, len(self.ard_weights[0]))
+        fitted = []
+        for (ard, kernel, length), group in groupby(choices, lambda choice: choice[:3]):
+            signal = kernel(gaps[ard][np.ix_(rows, rows)] / length)
+            signal *= with_bias
+            for choice in group:
+                covariance = signal.copy()
+                covariance[diagonal] += choice.noise
+                setting = Setting(choice, covariance, values)
+                setting.likelihood -= 0.5 * n_learned[ard] * np.log(len(rows))
+                fitted.append(setting)
+        return fitted
+
+
+def winsorised(
+    values: FloatArray, median: float, best: float, config: GPConfig
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return what values may be taken for, and the logarithm of its slope at each of them.
+
+    That is as they are, or with those far below winsorised: t = low - unit * z / (1 + z), where
+    z is how many units they are below low. The slope dt/dy makes their likelihoods comparable.
+    """
+    unit = best - median
+    low, same = median - config.far * unit, np.zeros(len(values))
+    if values.min() >= low:
+        return [(values, same)]
+    if unit == 0:
+        return [(np.maximum(values, low), same)]
+    below = np.clip((low - values) / unit, 0.0, config.too_far)
+    near = np.maximum(values, low) - unit * below / (1 + below), -2 * np.log1p(below)
+    if below.max() == config.too_far:
+        return [near]
+    return [(values, same), near]
+
+
+def _worth_trying(settings: Sequence[Setting], least_share: float) -> list[Choice]:
+    """Return the choices that count for something, among those of the same ARD weights."""
+    worth: list[Choice] = []
+    for _, group in groupby(settings, lambda s: s.choice.ard):
+        some = list(group)
+        shares = shares_of(some)
+        count = shares >= least_share * shares.max()
+        worth += [s.choice for s, counts in zip(some, count) if counts]
+    return worth
