@@ -17,7 +17,7 @@ from optuna.distributions import IntDistribution
 import pytest
 
 from optuna_pcts._space.space import SearchSpace
-from optuna_pcts._tree.tree import Split
+from optuna_pcts._tree.partition import Split
 
 
 Cell = tuple[list[float], list[float]]

@@ -9,6 +9,7 @@ import numpy as np
 import optuna
 
 from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._study.attributes import is_enqueued
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def rank_instances(study: optuna.Study) -> list[Instance]:
 def rank_instances_of(source: Snapshot) -> list[Instance]:
     """Return the smoothness instances of a snapshot, that with the largest mean reward first."""
     rewards = source.tree.rewards()
-    enqueued = {t.number for t in source.trials if "fixed_params" in t.system_attrs}
+    enqueued = {t.number for t in source.trials if is_enqueued(t)}
     asked = {f.number for f in source.history.replay() if f.proposal is not None} - enqueued
     rewards = {number: reward for number, reward in rewards.items() if number in asked}
     if not rewards:

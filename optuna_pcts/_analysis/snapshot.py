@@ -22,9 +22,9 @@ from optuna_pcts._study.history import History
 from optuna_pcts._study.settings import history_of
 from optuna_pcts._study.settings import settings_of
 from optuna_pcts._study.settings import tree_of
+from optuna_pcts._tree.messages import CellView
 from optuna_pcts._tree.messages import Feedback
 from optuna_pcts._tree.messages import Status
-from optuna_pcts._tree.tree import CellView
 from optuna_pcts._tree.tree import Tree
 
 

@@ -21,9 +21,9 @@ from optuna_pcts._search.local import LocalSearch
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.messages import Feedback
 from optuna_pcts._tree.messages import Kind
+from optuna_pcts._tree.messages import Leaf
 from optuna_pcts._tree.messages import Proposal
 from optuna_pcts._tree.messages import Status
-from optuna_pcts._tree.tree import Leaf
 from optuna_pcts._tree.tree import Tree
 
 

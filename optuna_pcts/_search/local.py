@@ -26,12 +26,12 @@ from optuna_pcts._search.distribution import SearchDistribution
 from optuna_pcts._search.modes import far_apart
 from optuna_pcts._search.modes import modes_of
 from optuna_pcts._search.modes import std_within
+from optuna_pcts._tree.messages import Told
 from optuna_pcts._tree.refit import Checkpoint
 from optuna_pcts._tree.refit import Reference
 from optuna_pcts._tree.repeats import places_of
 from optuna_pcts._tree.repeats import real_share
 from optuna_pcts._tree.repeats import repeats_of
-from optuna_pcts._tree.tree import Told
 from optuna_pcts._tree.tree import Tree
 
 

@@ -27,7 +27,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
 
-from optuna_pcts._tree.tree import Split
+from optuna_pcts._tree.partition import Split
 
 
 # A parameter named in `split_order` goes before the others until its side is this short: four

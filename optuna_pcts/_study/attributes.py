@@ -103,6 +103,17 @@ def recorded_proposal(trial: FrozenTrial) -> ProposalRecord | None:
     return None
 
 
+def is_enqueued(trial: FrozenTrial) -> bool:
+    """Whether somebody has put a trial into the queue."""
+    return ENQUEUED_KEY in trial.system_attrs
+
+
+def enqueued_params(trial: FrozenTrial) -> dict[str, Any]:
+    """Return the parameters that an enqueued trial is to have."""
+    params = trial.system_attrs.get(ENQUEUED_KEY)
+    return params if isinstance(params, dict) else {}
+
+
 def is_feasible(trial: FrozenTrial) -> bool:
     """Whether a trial violates none of its constraints; one without any is feasible."""
     return hold(constraints_of(trial))

@@ -46,8 +46,8 @@ from optuna.trial import TrialState
 
 from optuna_pcts._space.observed import ObservedSpace
 from optuna_pcts._study.attributes import constraints_of
-from optuna_pcts._study.attributes import ENQUEUED_KEY
 from optuna_pcts._study.attributes import hold
+from optuna_pcts._study.attributes import is_enqueued
 from optuna_pcts._study.attributes import is_integer
 from optuna_pcts._study.attributes import PROPOSAL_KEY
 from optuna_pcts._study.attributes import recorded_proposal
@@ -166,7 +166,7 @@ class History:
             for number in range(self._n_seen, trial.number + 1):
                 self._open[number] = _Progress()
                 self._latest_start.append(self._latest_start[-1] if number else -math.inf)
-            if trial.datetime_start is not None and ENQUEUED_KEY not in trial.system_attrs:
+            if trial.datetime_start is not None and not is_enqueued(trial):
                 start = max(self._latest_start[-1], clock(trial.datetime_start))
                 self._latest_start[-1] = start
             self._n_seen = max(self._n_seen, trial.number + 1)

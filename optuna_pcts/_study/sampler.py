@@ -25,6 +25,7 @@ from optuna.trial import TrialState
 from optuna_pcts._checks import check_integer
 from optuna_pcts._search.engine import Engine
 from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._study.attributes import enqueued_params
 from optuna_pcts._study.attributes import record
 from optuna_pcts._study.attributes import record_delay
 from optuna_pcts._study.attributes import recorded_proposal
@@ -45,9 +46,6 @@ from optuna_pcts._tree.smoothness import UnknownSmoothness
 # A space that changes, or parts of it that somebody fixes, has a tree each; old ones are dropped.
 _MAX_ENGINES = 4
 
-# The part of a cell's side that is its middle, and the one that is as good as its centre.
-_MIDDLE = 0.5
-_NEAR_CENTER = 0.1
 # The lowest fidelity of an objective that sizes its own work, unless the settings say otherwise.
 _LEAST_FIDELITY = 0.05
 # So many middles are asked before the first feedback. They are a good start, but not a good grid.
@@ -225,8 +223,7 @@ class PCTSSampler(BaseSampler):
             history = self._read(study, trial)
             engine = self._engine_over(search_space, history, trial)
             # An enqueued trial may fix some parameters.
-            enqueued = trial.system_attrs.get("fixed_params")
-            fixed = {**(enqueued if isinstance(enqueued, dict) else {}), **trial.params}
+            fixed = {**enqueued_params(trial), **trial.params}
             has_fidelity = history.is_sized or isinstance(pruner_of(study), PCTSPruner)
             is_last = has_fidelity and (
                 self._is_finishing or self.settings.fidelity.is_last(trial.number)
@@ -239,7 +236,7 @@ class PCTSSampler(BaseSampler):
                 trial.number,
                 fixed,
                 self._rng(trial),
-                spread=self._spread(is_blind, knows_all),
+                spread=self.settings.spread(is_blind, knows_all),
                 local_share=1.0 if is_last and local_share else local_share,
                 knows_all=knows_all,
             )
@@ -396,29 +393,6 @@ class PCTSSampler(BaseSampler):
         if self._seed is None:
             self._seed = secrets.randbits(64)
         return np.random.default_rng([self._seed, trial.number, zlib.crc32(purpose.encode())])
-
-    def _spread(self, is_blind: bool, knows_all: bool) -> float:
-        """Return the part of a cell's side from which to draw the point: 0 is its centre.
-
-        Args:
-            is_blind:
-                Whether many trials are in flight and none has ended.
-            knows_all:
-                Whether it is known what all other trials in flight ask.
-        """
-        if self.settings.point == "uniform":
-            return 1.0
-        if not self.settings.split_order:  # centres share a value that is expensive to change
-            # Before the first feedback there is no cell to tell about, and a grid of centres gets
-            # no nearer to the faces of the cube.
-            if is_blind:
-                return 1.0
-            # A cell speaks for the sides that it has been split along. On the others all centres
-            # are the same, and trials would say nothing about the parameter.
-            if self.settings.point == "middle":
-                return _MIDDLE
-        # Somebody may be about to ask the same centre. Stay around it, but not on it.
-        return 0.0 if knows_all else _NEAR_CENTER
 
     # ------------------------------------------------------------------ fidelity
 

@@ -33,6 +33,10 @@ from optuna_pcts._tree.smoothness import UnknownSmoothness
 from optuna_pcts._tree.tree import Tree
 
 
+# The part of a cell's side that is its middle, and the one that is as good as its centre.
+_MIDDLE = 0.5
+_NEAR_CENTER = 0.1
+
 _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
 
@@ -83,6 +87,29 @@ class SearchSettings:
     def instances(self, n_dims: int) -> list[tuple[float, float]]:
         """Return (nu, rho) of each smoothness instance, in the order of their turns."""
         return self.smoothness.instances(n_dims)
+
+    def spread(self, is_blind: bool, knows_all: bool) -> float:
+        """Return the part of a cell's side from which to draw the point: 0 is its centre.
+
+        Args:
+            is_blind:
+                Whether many trials are in flight and none has ended.
+            knows_all:
+                Whether it is known what all other trials in flight ask.
+        """
+        if self.point == "uniform":
+            return 1.0
+        if not self.split_order:  # centres share a value that is expensive to change
+            # Before the first feedback there is no cell to tell about, and a grid of centres gets
+            # no nearer to the faces of the cube.
+            if is_blind:
+                return 1.0
+            # A cell speaks for the sides that it has been split along. On the others all centres
+            # are the same, and trials would say nothing about the parameter.
+            if self.point == "middle":
+                return _MIDDLE
+        # Somebody may be about to ask the same centre. Stay around it, but not on it.
+        return 0.0 if knows_all else _NEAR_CENTER
 
     def engine(
         self,

@@ -1,7 +1,10 @@
 """The paper, in numpy only: a tree of cells, delayed bandits, fidelities and their costs.
 
 ===================  ==============================================================================
-``tree.py``          the algorithm: statistics up the path, Bmin, down to a leaf
+``tree.py``          the algorithm: ask down to a leaf, tell up the path
+``statistics.py``    what the cells know: rewards summed up the path, bounds, Bmin
+``partition.py``     the cube cut into cells, and which trial lies in which
+``messages.py``      what passes between study, search and tree
 ``columns.py``       the arrays that it stands in
 ``rewards.py``       from values to rewards: orientation, scale, clipping, bias
 ``refit.py``         when something is learned from all trials anew, and from which

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 import enum
 from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from optuna_pcts._arrays import FloatArray
 
@@ -65,3 +69,39 @@ class Feedback:
     curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
     ended_at: float = 0.0  # seconds; 0 if it has not, or nobody knows
     is_feasible: bool = True  # as far as it has said
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The cell chosen to be asked."""
+
+    depth: int
+    lower: list[float]
+    upper: list[float]
+    is_empty: bool  # False: a single value, or a cell that fixed coordinates let nobody leave
+
+
+class CellView(NamedTuple):
+    """A cell as people want to see it."""
+
+    node: int
+    parent: int  # -1 at the root
+    depth: int
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    is_leaf: bool
+    n_asked: int
+    n_told: int
+    n_in_flight: int  # asked, and not yet told for good
+    mean: float  # reward; NaN without feedback
+    bound: float  # Bmin of the instance in the middle
+
+
+class Told(NamedTuple):
+    """What trials tell, an entry or a row each."""
+
+    numbers: NDArray[np.intp]
+    points: FloatArray
+    rewards: FloatArray
+    bias: FloatArray
+    is_outlier: NDArray[np.bool_]
