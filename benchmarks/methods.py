@@ -7,6 +7,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 import sys
@@ -43,6 +44,8 @@ from optuna_pcts import PCTSSampler
 from optuna_pcts import POOSmoothness
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
+from optuna_pcts._gp.config import GPConfig
+from optuna_pcts._gp.kernels import matern
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,17 @@ Method = Callable[[Task], Entry]
 def _pcts(task: Task, *, has_fidelity: bool = False, **options: Any) -> Entry:
     sampler = PCTSSampler(seed=task.seed, **options)
     return Entry(sampler, fidelity if has_fidelity else None)
+
+
+def _with_config(task: Task, **constants: Any) -> Entry:
+    sampler = PCTSSampler(seed=task.seed)
+    config = replace(sampler.settings.config, **constants)
+    sampler.settings = replace(sampler.settings, config=config)
+    return Entry(sampler)
+
+
+def _with_gp(task: Task, **constants: Any) -> Entry:
+    return _with_config(task, gp=replace(GPConfig(), **constants))
 
 
 def _pcts_sigma(task: Task) -> Entry:
@@ -147,6 +161,23 @@ ABLATIONS: Mapping[str, Method] = {
     "PCTS, rho = 0.95": partial(_pcts, smoothness=Smoothness(nu=1.0, rho=0.95)),
     "PCTS, nu = 0.3": partial(_pcts, smoothness=UnknownSmoothness(nu=0.3)),
     "PCTS, nu = 3": partial(_pcts, smoothness=UnknownSmoothness(nu=3.0)),
+    # Constants of the local search and its Gaussian process (_search/config.py, _gp/config.py).
+    "PCTS, no asks level by level": partial(_with_config, level_share=0.0),
+    "PCTS, half level by level": partial(_with_config, level_share=0.5),
+    "PCTS, no repetitions": partial(_with_config, n_repeats=0),
+    "PCTS, no flanks": partial(_with_config, flank_share=0.0),
+    "PCTS, one mode": partial(_with_config, apart=1e9),
+    "PCTS, no faces": partial(_with_config, on_face=1.0),
+    "PCTS, no ascent": partial(_with_config, n_iterations=1),
+    "PCTS, 8 samples": partial(_with_config, n_samples=8),
+    "PCTS, no mutations": partial(_with_config, mutations=0.0),
+    "PCTS, around the argmax alone": partial(_with_config, at_argmax=1.0),
+    "PCTS, never stretched": partial(_with_config, sure_per_dim=10**6),
+    "PCTS, never settled": partial(_with_config, settled_per_dim=10**6),
+    "PCTS, no ARD weights": partial(_with_gp, learns_ard=False),
+    "PCTS, Matern alone": partial(_with_gp, kernels=(matern,)),
+    "PCTS, never winsorised": partial(_with_gp, far=1e6),
+    "PCTS, 512 trials tell": partial(_with_gp, n_data=512),
 }
 # What an Optuna user would pick, at its defaults.
 PEERS: Mapping[str, Method] = {

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution
 
+from optuna_pcts._search.config import LocalSearchConfig
 from optuna_pcts._search.local import LocalSearch
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.messages import Feedback
@@ -25,13 +26,6 @@ from optuna_pcts._tree.messages import Leaf
 from optuna_pcts._tree.messages import Proposal
 from optuna_pcts._tree.messages import Status
 from optuna_pcts._tree.tree import Tree
-
-
-# This share of the asks that are the tree's goes level by level, whatever the bounds say; and this
-# one where nothing is left to gain. With less, a narrow basin under noise is missed (with 0.25 by
-# 6 of 10 studies of `benchmarks.exploration`); with more, regret grows where there is one basin.
-_LEVEL_SHARE = 0.35
-_NOTHING_LEFT_SHARE = 0.9
 
 
 class Engine:
@@ -48,6 +42,8 @@ class Engine:
             Names of parameters that are split before all others.
         on_failure:
             Called where the numerics of a local ask fail.
+        config:
+            The constants.
 
     Attributes:
         is_valid:
@@ -61,6 +57,7 @@ class Engine:
         tree: Tree,
         ordered: Sequence[str],
         on_failure: Callable[[Exception], None],
+        config: LocalSearchConfig,
     ) -> None:
         self.distributions = dict(distributions)
         self.space = space
@@ -72,8 +69,9 @@ class Engine:
         self._has_middle = np.array(
             [n == 0 or name in ordered for name, n in zip(space.names, space.categories)]
         )
-        self._local = LocalSearch(tree, space.categories, space.slots)
+        self._local = LocalSearch(tree, space.categories, space.slots, config=config)
         self._on_failure = on_failure
+        self._config = config
         self.is_valid = True
 
     def fold(self, feedback: Feedback) -> None:
@@ -169,7 +167,8 @@ class Engine:
             yield self._around_the_best(rng, off_corners=not knows_all)
             yield self._around_the_best(rng, off_corners=True)
         if local_share > 0 and not fixed and self.tree.n_told:
-            share = _LEVEL_SHARE if not has_nothing_left else _NOTHING_LEFT_SHARE
+            config = self._config
+            share = config.nothing_left_share if has_nothing_left else config.level_share
             if rng.random() < share:
                 yield self._by_level(rng, spread)
         yield self._by_bounds(number, fixed, rng, spread)

@@ -19,6 +19,7 @@ from optuna_pcts._checks import check_integer
 from optuna_pcts._checks import check_number
 from optuna_pcts._checks import checked_names
 from optuna_pcts._checks import checked_reward
+from optuna_pcts._search.config import LocalSearchConfig
 from optuna_pcts._search.engine import Engine
 from optuna_pcts._space.space import check_search_space
 from optuna_pcts._space.space import SearchSpace
@@ -55,6 +56,8 @@ class SearchSettings:
     split_order: Sequence[str | Sequence[str]] = ()
     search_space: Mapping[str, BaseDistribution] | None = None
     stale_after: float | None = None
+    # Not an argument of the sampler: constants, to measure what each is worth.
+    config: LocalSearchConfig = field(default_factory=LocalSearchConfig)
 
     def __post_init__(self) -> None:
         check_has_method("policy", self.policy, "bound", "DUCBV()")
@@ -133,7 +136,8 @@ class SearchSettings:
             BiasModel(self.fidelity.bias),
             reward,
         )
-        engine = Engine(distributions, space, tree, checked_names(self.split_order), on_failure)
+        ordered = checked_names(self.split_order)
+        engine = Engine(distributions, space, tree, ordered, on_failure, self.config)
         for feedback in history.replay():
             if feedback.number != without:
                 engine.fold(feedback)
