@@ -65,6 +65,18 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStorage:
     return JournalStorage(JournalFileBackend(str(tmp_path / "study.journal")))
 
 
+@pytest.fixture
+def study(storage: BaseStorage) -> optuna.Study:
+    """A study in each kind of storage in turn."""
+    return optuna.create_study(storage=storage)
+
+
+@pytest.fixture
+def memory_study() -> optuna.Study:
+    """A study where the storage makes no difference."""
+    return optuna.create_study()
+
+
 @pytest.fixture(scope="module")
 def database() -> Iterator[EmbeddedServer]:
     """An empty PostgreSQL, for tests that are rude to it."""

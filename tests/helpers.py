@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence
 import math
 import os
@@ -14,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import optuna
+from optuna.distributions import BaseDistribution
+from optuna.distributions import FloatDistribution
 from optuna.storages import BaseStorage
 import pytest
 
@@ -33,6 +37,10 @@ RetryCallback = (
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 Statistics = tuple[int, int, float]
+Objective = Callable[[optuna.Trial], float]
+
+UNIT = FloatDistribution(0.0, 1.0)
+SQUARE: dict[str, BaseDistribution] = {"x": UNIT, "y": UNIT}
 
 
 def heed_ctrl_c() -> None:
@@ -110,6 +118,65 @@ def cells(tree: Tree) -> dict[Bounds, Statistics]:
         (cell.lower, cell.upper): (cell.n_asked, cell.n_told, cell.mean if cell.n_told else 0.0)
         for cell in tree.cells()
     }
+
+
+def sphere(trial: optuna.Trial) -> float:
+    x = trial.suggest_float("x", 0, 1)
+    y = trial.suggest_float("y", 0, 1)
+    return (x - 0.3) ** 2 + (y - 0.7) ** 2
+
+
+def mixed(trial: optuna.Trial) -> float:
+    x = trial.suggest_float("x", 1e-3, 1.0, log=True)
+    n = trial.suggest_int("n", 1, 20)
+    kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+    return x * n + (kind == "b")
+
+
+def raises_early(trial: optuna.Trial) -> float:
+    """Fail in half of the space before all parameters are known."""
+    x = trial.suggest_float("x", 0, 1)
+    if x > 0.5:
+        raise RuntimeError
+    return (x - 0.3) ** 2 + (trial.suggest_float("y", 0, 1) - 0.7) ** 2
+
+
+def run_study(
+    objective: Objective = sphere,
+    n_trials: int = 30,
+    sampler: PCTSSampler | None = None,
+    **options: Any,
+) -> optuna.Study:
+    study = optuna.create_study(sampler=sampler or PCTSSampler(seed=0), **options)
+    study.optimize(objective, n_trials=n_trials)
+    return study
+
+
+def params(study: optuna.Study) -> list[dict[str, Any]]:
+    return [trial.params for trial in study.trials]
+
+
+def assert_all_different(points: list[dict[str, Any]], but_for: int = 0) -> None:
+    repeated = [p for p, n in Counter(tuple(sorted(p.items())) for p in points).items() if n > 1]
+    assert len(repeated) <= but_for
+
+
+def assert_well_spread(points: list[dict[str, Any]]) -> None:
+    for name in SQUARE:
+        thirds = {min(int(3 * p[name]), 2) for p in points}
+        assert thirds == {0, 1, 2}, f"{name} of {points}"
+    assert_all_different(points)
+
+
+def assert_same_tree(study: optuna.Study, first: PCTSSampler, second: PCTSSampler) -> None:
+    """Ask both for the same trial, and compare what they propose and every cell."""
+    trial_id = new_trial(study)
+    proposals = [propose(sampler, study, trial_id) for sampler in (first, second)]
+    assert proposals[0] == proposals[1]
+    ours, theirs = cells(tree_of(first)), cells(tree_of(second))
+    assert ours.keys() == theirs.keys()
+    for cell, statistics in ours.items():
+        assert statistics == pytest.approx(theirs[cell], abs=1e-9)
 
 
 def study_to_see(n_trials: int = 60, storage: Any = None, n_running: int = 2) -> optuna.Study:

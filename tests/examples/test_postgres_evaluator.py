@@ -13,6 +13,7 @@ import sys
 import tempfile
 from typing import Any
 
+from helpers import ROOT
 import pytest
 
 from examples.postgres.database import Connection
@@ -326,10 +327,9 @@ def test_a_tiny_dev_shm(tmp_path: Path) -> None:
         pytest.skip("only root may give a process a small /dev/shm")
     script = tmp_path / "script.py"
     script.write_text(TINY_SHARED_MEMORY)
-    root = Path(__file__).parent.parent
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"{mount} && exec '{sys.executable}' '{script}'"],
-        env={**os.environ, "PYTHONPATH": f"{root}:{root / 'tests'}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"},
         capture_output=True,
         text=True,
         timeout=120,

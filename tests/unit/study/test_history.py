@@ -1,9 +1,8 @@
-"""What is read from real storages: feedback and the observed space."""
+"""What is read from real storages: the feedback."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Mapping
 from datetime import datetime
 from datetime import timedelta
 from datetime import timezone
@@ -13,16 +12,16 @@ import sqlite3
 from typing import Any
 
 from helpers import RetryCallback
+from helpers import UNIT
 import optuna
-from optuna.distributions import BaseDistribution
-from optuna.distributions import FloatDistribution
-from optuna.distributions import IntDistribution
 from optuna.storages import BaseStorage
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 import pytest
+from trials import add_trial
+from trials import at
 
 from optuna_pcts._study.attributes import PROPOSAL_KEY
 from optuna_pcts._study.attributes import record
@@ -30,55 +29,6 @@ from optuna_pcts._study.history import History
 from optuna_pcts._tree.messages import Feedback
 from optuna_pcts._tree.messages import ProposalRecord
 from optuna_pcts._tree.messages import Status
-
-
-UNIT = FloatDistribution(0.0, 1.0)
-START = datetime(2024, 1, 1)
-
-
-@pytest.fixture
-def study(storage: BaseStorage) -> optuna.Study:
-    return optuna.create_study(storage=storage)
-
-
-@pytest.fixture
-def memory_study() -> optuna.Study:
-    """Where the storage makes no difference."""
-    return optuna.create_study()
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
-def add(
-    study: optuna.Study,
-    state: TrialState,
-    *,
-    value: float | None = None,
-    start: float = 0.0,
-    end: float = 0.0,
-    params: Mapping[str, Any] | None = None,
-    distributions: Mapping[str, BaseDistribution] | None = None,
-    system_attrs: Mapping[str, Any] | None = None,
-) -> None:
-    """Add a trial with given time stamps."""
-    params = {"x": 0.5} if params is None else params
-    study.add_trial(
-        FrozenTrial(
-            number=-1,
-            trial_id=-1,
-            state=state,
-            value=value,
-            datetime_start=None if state == TrialState.WAITING else at(start),
-            datetime_complete=at(end) if state.is_finished() else None,
-            params=dict(params),
-            distributions=dict(distributions or dict.fromkeys(params, UNIT)),
-            user_attrs={},
-            system_attrs=dict(system_attrs or {}),
-            intermediate_values={},
-        )
-    )
 
 
 def latest(feedback: Iterable[Feedback]) -> dict[int, Feedback]:
@@ -108,7 +58,7 @@ def test_a_clock_that_is_behind_is_put_right_by_the_order_of_the_starts(
     """Two workers, one trial after the other; the clock of the second is a minute behind."""
     for number in range(6):
         skew = 60.0 * (number % 2)
-        add(
+        add_trial(
             study,
             TrialState.COMPLETE,
             value=1.0,
@@ -124,8 +74,8 @@ def test_a_clock_that_is_behind_is_put_right_by_the_order_of_the_starts(
 def test_an_enqueued_trial_puts_no_clock_right(study: optuna.Study) -> None:
     """It got its number long before it started."""
     enqueued = {"fixed_params": {"x": 0.5}}
-    add(study, TrialState.COMPLETE, value=1.0, start=500, end=510, system_attrs=enqueued)
-    add(study, TrialState.COMPLETE, value=1.0, start=20, end=30)
+    add_trial(study, TrialState.COMPLETE, value=1.0, start=500, end=510, system_attrs=enqueued)
+    add_trial(study, TrialState.COMPLETE, value=1.0, start=20, end=30)
     ends = [feedback.ended_at - at(0).timestamp() for feedback in read(study).values()]
     assert ends == [510, 30]
 
@@ -239,8 +189,8 @@ def test_many_waiting_trials_are_not_all_looked_at_but_none_is_missed(
 
 
 def test_added_trials_are_told(study: optuna.Study) -> None:
-    add(study, TrialState.COMPLETE, value=3.0, params={"x": 0.125})
-    add(study, TrialState.FAIL)
+    add_trial(study, TrialState.COMPLETE, value=3.0, params={"x": 0.125})
+    add_trial(study, TrialState.FAIL)
     told = Feedback(0, Status.TOLD, {"x": 0.125}, -3.0, None, ended_at=ended_at(study))
     assert read(study)[0] == told
     assert read(study)[1].status is Status.TOLD
@@ -274,7 +224,7 @@ def test_the_cell_is_stored_with_the_trial(study: optuna.Study) -> None:
 def test_a_malformed_attribute_is_ignored_with_a_warning(
     memory_study: optuna.Study, attribute: Any, optuna_log: pytest.LogCaptureFixture
 ) -> None:
-    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={PROPOSAL_KEY: attribute})
+    add_trial(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={PROPOSAL_KEY: attribute})
     feedback = read(memory_study)[0]
     assert (feedback.proposal, feedback.value) == (None, -1.0)
     assert PROPOSAL_KEY in optuna_log.text
@@ -315,11 +265,11 @@ def test_parameters_that_come_one_by_one_are_reported(study: optuna.Study) -> No
 
 def test_replay_repeats_what_was_seen_and_nothing_newer(study: optuna.Study) -> None:
     history = History(study, stale_after=10)
-    add(study, TrialState.RUNNING, start=0)
-    add(study, TrialState.COMPLETE, value=2.0, start=0, end=1)
-    add(study, TrialState.FAIL)
-    add(study, TrialState.WAITING)
-    add(study, TrialState.RUNNING, start=15)
+    add_trial(study, TrialState.RUNNING, start=0)
+    add_trial(study, TrialState.COMPLETE, value=2.0, start=0, end=1)
+    add_trial(study, TrialState.FAIL)
+    add_trial(study, TrialState.WAITING)
+    add_trial(study, TrialState.RUNNING, start=15)
     seen = latest(history.update(at(20)))
     study.ask()
     replayed = latest(history.replay())
@@ -341,7 +291,7 @@ def test_a_trial_committed_late_fills_its_gap(tmp_path: Path) -> None:
     # Past Optuna's cache, which would not look for it again.
     study._storage = getattr(study._storage, "_backend")  # noqa: B009
     for value in (0.0, 1.0, 2.0):
-        add(study, TrialState.COMPLETE, value=value)
+        add_trial(study, TrialState.COMPLETE, value=value)
 
     def move(number: int, target: optuna.Study) -> None:
         with sqlite3.connect(tmp_path / "study.db") as connection:
@@ -360,7 +310,7 @@ def test_a_trial_committed_late_fills_its_gap(tmp_path: Path) -> None:
 
 def test_trials_of_another_study_are_not_read(study: optuna.Study) -> None:
     other = optuna.create_study(storage=study._storage)
-    add(other, TrialState.COMPLETE, value=1.0)
+    add_trial(other, TrialState.COMPLETE, value=1.0)
     history = History(study)
     assert history.update(datetime.now()) == []
     assert history.belongs_to(study)
@@ -415,15 +365,19 @@ def test_a_trial_that_is_not_retried_any_more_stays_told(memory_study: optuna.St
 def test_only_what_failed_can_be_retried(memory_study: optuna.Study) -> None:
     """A retry that was added from another study has the numbers of that one."""
     for _ in range(3):
-        add(memory_study, TrialState.COMPLETE, value=1.0)
-    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={"retry_history": [0, 1, 2]})
+        add_trial(memory_study, TrialState.COMPLETE, value=1.0)
+    add_trial(
+        memory_study, TrialState.COMPLETE, value=1.0, system_attrs={"retry_history": [0, 1, 2]}
+    )
     assert set(statuses(read(memory_study).values()).values()) == {Status.TOLD}
 
 
 @pytest.mark.parametrize("history", ["?", 7, [None], [-1], [99], [[0]], {"0": 0}])
 def test_a_malformed_retry_history_is_ignored(memory_study: optuna.Study, history: Any) -> None:
-    add(memory_study, TrialState.COMPLETE, value=1.0)
-    add(memory_study, TrialState.COMPLETE, value=1.0, system_attrs={"retry_history": history})
+    add_trial(memory_study, TrialState.COMPLETE, value=1.0)
+    add_trial(
+        memory_study, TrialState.COMPLETE, value=1.0, system_attrs={"retry_history": history}
+    )
     assert statuses(read(memory_study).values()) == {0: Status.TOLD, 1: Status.TOLD}
 
 
@@ -432,7 +386,7 @@ def test_a_malformed_retry_history_is_ignored(memory_study: optuna.Study, histor
 
 def test_stale_after(study: optuna.Study) -> None:
     history = History(study, stale_after=10)
-    add(study, TrialState.RUNNING, start=0)
+    add_trial(study, TrialState.RUNNING, start=0)
     assert statuses(history.update(at(9))) == {0: Status.ASKED}
     assert statuses(history.update(at(11))) == {0: Status.GONE}
     assert history.running == []
@@ -447,11 +401,11 @@ def test_by_default_ten_times_the_longest_and_at_least_a_minute(
     study: optuna.Study, running_first: bool, longest: float, limit: float
 ) -> None:
     if running_first:
-        add(study, TrialState.RUNNING, start=0)
+        add_trial(study, TrialState.RUNNING, start=0)
     for share in (0.2, 0.4, 0.6, 0.8, 1.0):
-        add(study, TrialState.COMPLETE, value=1.0, start=0, end=longest * share)
+        add_trial(study, TrialState.COMPLETE, value=1.0, start=0, end=longest * share)
     if not running_first:
-        add(study, TrialState.RUNNING, start=0)
+        add_trial(study, TrialState.RUNNING, start=0)
     number = 0 if running_first else 5
     # The same for a reader that has been there all the time and for a fresh one.
     history = History(study)
@@ -463,12 +417,12 @@ def test_by_default_ten_times_the_longest_and_at_least_a_minute(
 
 def test_no_trial_is_stale_before_some_have_been_evaluated(memory_study: optuna.Study) -> None:
     """One that failed at once or was added tells nothing of how long an evaluation takes."""
-    add(memory_study, TrialState.RUNNING, start=0)
+    add_trial(memory_study, TrialState.RUNNING, start=0)
     for _ in range(4):
-        add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=1)
+        add_trial(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=1)
     for _ in range(9):
-        add(memory_study, TrialState.FAIL, start=0, end=1)
-        add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=0)
+        add_trial(memory_study, TrialState.FAIL, start=0, end=1)
+        add_trial(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=0)
     history = History(memory_study)
     assert statuses(history.update(at(1e7)))[0] is Status.ASKED
     assert history.running == history.unfinished == [0]
@@ -476,9 +430,9 @@ def test_no_trial_is_stale_before_some_have_been_evaluated(memory_study: optuna.
 
 def test_time_zones_may_be_mixed(memory_study: optuna.Study) -> None:
     """Somebody else wrote the time stamps."""
-    add(memory_study, TrialState.RUNNING, start=0)
+    add_trial(memory_study, TrialState.RUNNING, start=0)
     for _ in range(5):
-        add(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=1)
+        add_trial(memory_study, TrialState.COMPLETE, value=1.0, start=0, end=1)
     trial = memory_study.trials[1]
     trial.datetime_complete = datetime.now(timezone.utc)
     memory_study.add_trial(trial)
@@ -489,7 +443,7 @@ def test_a_lost_heartbeat(tmp_path: Path) -> None:
     storage = RDBStorage(f"sqlite:///{tmp_path}/study.db", heartbeat_interval=1, grace_period=2)
     study = optuna.create_study(storage=storage)
     for _ in range(3):
-        add(study, TrialState.RUNNING)
+        add_trial(study, TrialState.RUNNING)
     lost, alive, _ = study.trials
     for trial in (lost, alive):  # the third has none, as with ask-and-tell
         storage.record_heartbeat(trial._trial_id)
@@ -510,112 +464,3 @@ def test_a_lost_heartbeat(tmp_path: Path) -> None:
 
     study.tell(lost.number, 1.0)
     assert statuses(history.update(now + timedelta(seconds=4))) == {lost.number: Status.TOLD}
-
-
-# ---------------------------------------------------------------------- the observed space
-
-
-def observed(study: optuna.Study) -> dict[str, BaseDistribution]:
-    history = History(study)
-    history.update(datetime.now())
-    return history.space.distributions()
-
-
-def test_a_study_without_trials_has_no_space(memory_study: optuna.Study) -> None:
-    assert observed(memory_study) == {}
-
-
-def test_the_space_is_what_trials_have_whether_all_have_it_or_not(study: optuna.Study) -> None:
-    add(study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
-    add(study, TrialState.PRUNED, params={"z": 0.5, "x": 0.5})
-    history = History(study)
-    history.update(datetime.now())
-    assert history.space.distributions() == dict.fromkeys("xyz", UNIT)
-    assert history.space.names() == {"x", "y", "z"}
-    assert history.space.is_settled
-
-
-@pytest.mark.parametrize("n_foreign", [1, 2])
-def test_what_only_one_of_many_trials_has_is_its_own(
-    memory_study: optuna.Study, n_foreign: int
-) -> None:
-    for number in range(50):
-        is_foreign = number in (30, 40)[:n_foreign]
-        add(memory_study, TrialState.COMPLETE, value=1.0, params={"z" if is_foreign else "x": 0.5})
-    assert set(observed(memory_study)) == ({"x"} if n_foreign == 1 else {"x", "z"})
-
-
-def test_a_parameter_that_no_recent_trial_has_is_given_up(memory_study: optuna.Study) -> None:
-    for _ in range(10):
-        add(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
-    for _ in range(60):
-        add(memory_study, TrialState.COMPLETE, value=1.0)
-    assert set(observed(memory_study)) == {"x", "y"}
-    for _ in range(10):
-        add(memory_study, TrialState.COMPLETE, value=1.0)
-    assert set(observed(memory_study)) == {"x"}
-
-
-def test_a_failed_trial_does_not_narrow_the_space(memory_study: optuna.Study) -> None:
-    add(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
-    add(memory_study, TrialState.FAIL, params={"x": 0.5})
-    assert observed(memory_study) == {"x": UNIT, "y": UNIT}
-
-
-def test_a_trial_without_parameters_does_not_narrow_the_space(memory_study: optuna.Study) -> None:
-    add(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5})
-    add(memory_study, TrialState.COMPLETE, value=1.0, params={})
-    assert observed(memory_study) == {"x": UNIT}
-
-
-def test_a_single_valued_parameter_is_left_out(memory_study: optuna.Study) -> None:
-    trial = memory_study.ask({"x": UNIT, "one": IntDistribution(1, 1)})
-    memory_study.tell(trial, 1.0)
-    assert observed(memory_study) == {"x": UNIT}
-
-
-@pytest.mark.parametrize("state", [TrialState.RUNNING, TrialState.WAITING])
-def test_the_space_is_learned_before_any_trial_is_finished(
-    study: optuna.Study, state: TrialState
-) -> None:
-    add(study, state, params={"x": 0.5})
-    assert observed(study) == {"x": UNIT}
-    add(study, state, params={"x": 0.5, "y": 0.5})
-    add(study, TrialState.RUNNING, params={"y": 0.5})
-    assert observed(study) == {"x": UNIT, "y": UNIT}
-
-
-def test_the_space_grows_with_the_first_running_trial(study: optuna.Study) -> None:
-    history = History(study)
-    trial = study.ask()
-    history.update(datetime.now())
-    assert history.space.distributions() == {}
-    trial.suggest_float("x", 0, 1)
-    history.update(datetime.now())
-    assert history.space.distributions() == {"x": UNIT}
-    trial.suggest_float("y", 0, 1)
-    history.update(datetime.now())
-    assert history.space.distributions() == {"x": UNIT, "y": UNIT}
-    assert not history.space.is_settled
-
-
-def test_a_range_that_changed_once_is_that_of_the_newest_trial(study: optuna.Study) -> None:
-    wide = FloatDistribution(-5.0, 5.0)
-    history = History(study)
-    for distribution in (UNIT, UNIT, wide, wide):
-        study.tell(study.ask({"x": distribution}), 1.0)
-        history.update(datetime.now())
-        assert history.space.distributions() == {"x": distribution}
-    assert observed(study) == {"x": wide}
-
-
-def test_a_range_that_goes_back_and_forth_is_left_out(memory_study: optuna.Study) -> None:
-    for high in (1.0, 2.0, 1.0):
-        memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
-    assert observed(memory_study) == {"y": UNIT}
-
-
-def test_a_range_that_is_new_in_every_trial_is_left_out(memory_study: optuna.Study) -> None:
-    for high in range(1, 30):
-        memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
-    assert observed(memory_study) == {"y": UNIT}

@@ -2,7 +2,7 @@
 
 The tests marked slow do the same for minutes, and print what was survived::
 
-    python -m pytest -m slow -s tests/test_faults.py
+    python -m pytest -m slow -s tests/integration/test_faults.py
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import time
 import numpy as np
 import optuna
 from optuna.distributions import FloatDistribution
-from optuna.storages import BaseStorage
 from optuna.trial import create_trial
 from optuna.trial import TrialState
 import pytest
@@ -26,17 +25,6 @@ from optuna_pcts._analysis.snapshot import Snapshot
 
 
 START = datetime(2024, 1, 1)
-
-
-@pytest.fixture
-def study(storage: BaseStorage) -> optuna.Study:
-    return optuna.create_study(storage=storage)
-
-
-@pytest.fixture
-def memory_study() -> optuna.Study:
-    """Where the storage makes no difference."""
-    return optuna.create_study()
 
 
 def add(

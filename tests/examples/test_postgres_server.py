@@ -12,6 +12,7 @@ import tempfile
 import time
 
 from helpers import heed_ctrl_c
+from helpers import ROOT
 import psycopg2
 import pytest
 
@@ -21,8 +22,6 @@ from examples.postgres.server import EmbeddedServer
 from examples.postgres.server import find_installation
 from examples.postgres.server import FOLDER_PREFIX
 
-
-ROOT = Path(__file__).parent.parent
 
 # Starts a server, says where, and waits.
 SCRIPT = """

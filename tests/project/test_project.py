@@ -175,7 +175,7 @@ def test_the_oldest_optuna_that_is_supported(tmp_path: Path) -> None:
     )
     tests = [
         path
-        for path in sorted((ROOT / "tests").glob("test_*.py"))
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
         if not path.stem.removeprefix("test_").startswith(left_out)
     ]
     out = run(interpreter, "-m", "pytest", "-q", *tests, timeout=600, PYTHONPATH=str(ROOT))

@@ -1,0 +1,124 @@
+"""The space that trials have shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from helpers import UNIT
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.distributions import FloatDistribution
+from optuna.distributions import IntDistribution
+from optuna.trial import TrialState
+import pytest
+from trials import add_trial
+
+from optuna_pcts._study.history import History
+
+
+def observed(study: optuna.Study) -> dict[str, BaseDistribution]:
+    history = History(study)
+    history.update(datetime.now())
+    return history.space.distributions()
+
+
+def test_a_study_without_trials_has_no_space(memory_study: optuna.Study) -> None:
+    assert observed(memory_study) == {}
+
+
+def test_the_space_is_what_trials_have_whether_all_have_it_or_not(study: optuna.Study) -> None:
+    add_trial(study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
+    add_trial(study, TrialState.PRUNED, params={"z": 0.5, "x": 0.5})
+    history = History(study)
+    history.update(datetime.now())
+    assert history.space.distributions() == dict.fromkeys("xyz", UNIT)
+    assert history.space.names() == {"x", "y", "z"}
+    assert history.space.is_settled
+
+
+@pytest.mark.parametrize("n_foreign", [1, 2])
+def test_what_only_one_of_many_trials_has_is_its_own(
+    memory_study: optuna.Study, n_foreign: int
+) -> None:
+    for number in range(50):
+        is_foreign = number in (30, 40)[:n_foreign]
+        add_trial(
+            memory_study, TrialState.COMPLETE, value=1.0, params={"z" if is_foreign else "x": 0.5}
+        )
+    assert set(observed(memory_study)) == ({"x"} if n_foreign == 1 else {"x", "z"})
+
+
+def test_a_parameter_that_no_recent_trial_has_is_given_up(memory_study: optuna.Study) -> None:
+    for _ in range(10):
+        add_trial(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
+    for _ in range(60):
+        add_trial(memory_study, TrialState.COMPLETE, value=1.0)
+    assert set(observed(memory_study)) == {"x", "y"}
+    for _ in range(10):
+        add_trial(memory_study, TrialState.COMPLETE, value=1.0)
+    assert set(observed(memory_study)) == {"x"}
+
+
+def test_a_failed_trial_does_not_narrow_the_space(memory_study: optuna.Study) -> None:
+    add_trial(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5, "y": 0.5})
+    add_trial(memory_study, TrialState.FAIL, params={"x": 0.5})
+    assert observed(memory_study) == {"x": UNIT, "y": UNIT}
+
+
+def test_a_trial_without_parameters_does_not_narrow_the_space(memory_study: optuna.Study) -> None:
+    add_trial(memory_study, TrialState.COMPLETE, value=1.0, params={"x": 0.5})
+    add_trial(memory_study, TrialState.COMPLETE, value=1.0, params={})
+    assert observed(memory_study) == {"x": UNIT}
+
+
+def test_a_single_valued_parameter_is_left_out(memory_study: optuna.Study) -> None:
+    trial = memory_study.ask({"x": UNIT, "one": IntDistribution(1, 1)})
+    memory_study.tell(trial, 1.0)
+    assert observed(memory_study) == {"x": UNIT}
+
+
+@pytest.mark.parametrize("state", [TrialState.RUNNING, TrialState.WAITING])
+def test_the_space_is_learned_before_any_trial_is_finished(
+    study: optuna.Study, state: TrialState
+) -> None:
+    add_trial(study, state, params={"x": 0.5})
+    assert observed(study) == {"x": UNIT}
+    add_trial(study, state, params={"x": 0.5, "y": 0.5})
+    add_trial(study, TrialState.RUNNING, params={"y": 0.5})
+    assert observed(study) == {"x": UNIT, "y": UNIT}
+
+
+def test_the_space_grows_with_the_first_running_trial(study: optuna.Study) -> None:
+    history = History(study)
+    trial = study.ask()
+    history.update(datetime.now())
+    assert history.space.distributions() == {}
+    trial.suggest_float("x", 0, 1)
+    history.update(datetime.now())
+    assert history.space.distributions() == {"x": UNIT}
+    trial.suggest_float("y", 0, 1)
+    history.update(datetime.now())
+    assert history.space.distributions() == {"x": UNIT, "y": UNIT}
+    assert not history.space.is_settled
+
+
+def test_a_range_that_changed_once_is_that_of_the_newest_trial(study: optuna.Study) -> None:
+    wide = FloatDistribution(-5.0, 5.0)
+    history = History(study)
+    for distribution in (UNIT, UNIT, wide, wide):
+        study.tell(study.ask({"x": distribution}), 1.0)
+        history.update(datetime.now())
+        assert history.space.distributions() == {"x": distribution}
+    assert observed(study) == {"x": wide}
+
+
+def test_a_range_that_goes_back_and_forth_is_left_out(memory_study: optuna.Study) -> None:
+    for high in (1.0, 2.0, 1.0):
+        memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
+    assert observed(memory_study) == {"y": UNIT}
+
+
+def test_a_range_that_is_new_in_every_trial_is_left_out(memory_study: optuna.Study) -> None:
+    for high in range(1, 30):
+        memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
+    assert observed(memory_study) == {"y": UNIT}
