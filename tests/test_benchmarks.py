@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+import gzip
 import json
 import math
 from pathlib import Path
@@ -24,6 +25,9 @@ from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
 from benchmarks.problems import SCHWEFEL
+from benchmarks.records import compress
+from benchmarks.records import compressed
+from benchmarks.records import Records
 from benchmarks.report import log_ratios
 from benchmarks.report import mean_ranks
 from benchmarks.report import report
@@ -213,6 +217,56 @@ def test_benchmarks_go_on_where_they_were_interrupted(tmp_path: Path) -> None:
     assert {run: r.regret for run, r in again.items()} == {r: v.regret for r, v in found.items()}
     commands = [entry["command"] for entry in json.loads((tmp_path / "manifest.json").read_text())]
     assert len(commands) == 2
+
+
+def test_runs_end_in_the_compressed_file_where_there_is_one(tmp_path: Path) -> None:
+    plain = tmp_path / "runs.csv"
+    packed = tmp_path / "runs.csv.gz"
+    runs = [Run("Branin", "PCTS", 4, "none", "normal", 50, seed) for seed in range(6)]
+    result = Result(0.5, 0.25, 50, 50, 6, 99, 1.0)
+
+    def execute(run: Run) -> dict[Run, Result]:
+        if run.seed == 4:
+            raise KeyboardInterrupt
+        return {run: result}
+
+    def complete(n_runs: int) -> None:
+        Records(Run, Result, execute).complete(runs[:n_runs], plain, module="m", n_jobs=0)
+
+    complete(2)
+    text = plain.read_bytes()
+    packed.write_bytes(gzip.compress(text))
+    plain.unlink()
+    assert len(read(plain)) == 2
+    complete(3)
+    assert not plain.exists()
+    assert gzip.decompress(packed.read_bytes()).startswith(text)
+    assert set(read(plain)) == set(runs[:3])
+    with pytest.raises(SystemExit, match="What is done is kept"):
+        complete(5)
+    assert not plain.exists()
+    assert set(read(plain)) == set(runs[:4])
+    # Killed, it has left a plain file, whose last row is not whole.
+    header, row, _ = text.split(b"\n", 2)
+    left = row.replace(b"50,0,", b"50,5,") + b"\n" + row[:20]
+    plain.write_bytes(header + b"\n" + left)
+    complete(4)
+    assert not plain.exists()
+    assert read(plain) == dict.fromkeys([*runs[:4], runs[5]], result)
+    assert gzip.decompress(packed.read_bytes()).count(header) == 1
+
+
+def test_the_same_results_are_the_same_compressed_bytes(tmp_path: Path) -> None:
+    found = []
+    for name in ("a.csv", "b.csv"):
+        path = tmp_path / name
+        path.write_text("x,y\n1,2\n")
+        compressed(path).write_bytes(gzip.compress(b"x,y\n"))
+        compress(path)
+        found.append(compressed(path).read_bytes())
+    assert found[0] == found[1]
+    assert gzip.decompress(found[0]) == b"x,y\n1,2\n"
+    assert found[0][4:8] == bytes(4)  # no time
 
 
 def test_the_report_says_who_is_best_and_who_is_not() -> None:
