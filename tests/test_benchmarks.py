@@ -16,10 +16,10 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 import pytest
 
-from benchmarks.informed import InformedSampler
 from benchmarks.methods import ABLATIONS
-from benchmarks.methods import INFORMED
+from benchmarks.methods import ORACLE
 from benchmarks.methods import PCTS
+from benchmarks.oracle import OracleSampler
 from benchmarks.problems import BRANIN
 from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
@@ -313,24 +313,24 @@ def test_the_report_says_how_much_is_left() -> None:
     found = runs(PCTS, 32, 9.0, 8.0, 7.0) | runs(PCTS, 4, 0.3, 0.4, 0.5)
     found |= runs("TPE", 4, 0.1, 0.1, 0.2) | runs("TPE", 32, 7.0, 7.0, 6.0)
     assert "How much is left" not in report(found, [])
-    page = report(found | runs(INFORMED, 4, 0.1, 0.2, 0.3), [])
+    page = report(found | runs(ORACLE, 4, 0.1, 0.2, 0.3), [])
     others, left = page.split("## How much is left")
     left, tables = left.split("## 50 evaluations", 1)
     assert [line for line in left.splitlines() if line.startswith("| 50")] == [
-        "| 50 | knows the optimum | 0.2 |",
+        "| 50 | oracle | 0.2 |",
         "| 50 | PCTS, 4 workers | 0.4 |",
         "| 50 | PCTS, 32 workers | 8 |",
     ]
     assert (
         "Of 2 settings, PCTS is not the best of Optuna's samplers on Branin in 2. In its" in left
     )
-    assert "these asks would not be the best on Branin in 1." in left
-    assert INFORMED not in others + tables  # it takes no part
+    assert "the oracle would not be the best on Branin in 1." in left
+    assert ORACLE not in others + tables  # it takes no part
 
 
-def test_asks_that_know_the_optimum_are_around_it() -> None:
+def test_the_oracle_samples_around_the_optimum() -> None:
     problem = BRANIN.cropped(np.random.default_rng(0))
-    sampler = InformedSampler(problem, seed=0, n_evaluations=600)
+    sampler = OracleSampler(problem, seed=0, n_evaluations=600)
     points = [problem.point(sampler.propose(number)) for number in range(600)]
     losses = np.array([problem.regret(point) for point in points]) / problem.noise_std
     assert np.median(losses[:64]) > 30  # all over the box
@@ -340,10 +340,10 @@ def test_asks_that_know_the_optimum_are_around_it() -> None:
     assert (spread < [0.1, 5, 50]).all()
 
 
-def test_asks_that_know_the_optimum_need_floats() -> None:
+def test_the_oracle_needs_floats() -> None:
     counts = PROBLEMS["Counts6"](np.random.default_rng(0))
     with pytest.raises(ValueError, match="not floats"):
-        InformedSampler(counts, seed=0, n_evaluations=50)
+        OracleSampler(counts, seed=0, n_evaluations=50)
 
 
 def test_ratios_are_of_seeds_that_have_run_everywhere() -> None:
