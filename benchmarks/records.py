@@ -1,7 +1,8 @@
 """Results of many runs in a CSV file: an interrupted benchmark goes on where it was.
 
 Runs append to a plain file. Where there is a compressed one beside it (``runs.csv.gz``), the rows
-of the plain one (``runs.csv``) are moved into it at the end.
+of the plain one (``runs.csv``) are moved into it at the end. So only one program at a time may
+write to the same file.
 """
 
 from __future__ import annotations
