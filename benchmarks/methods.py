@@ -34,7 +34,7 @@ from benchmarks.baselines.rejects import SuccessiveRejects
 from benchmarks.baselines.trees import HOO
 from benchmarks.baselines.trees import make_poo
 from benchmarks.external import SMACSampler
-from benchmarks.informed import InformedSampler
+from benchmarks.oracle import OracleSampler
 from benchmarks.problems import Problem
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCB1Sigma
@@ -130,8 +130,8 @@ def _external(make: Callable[..., BaseSampler], task: Task) -> Entry:
     return Entry(make(task.problem.space, seed=task.seed, n_evaluations=task.n_evaluations))
 
 
-def _informed(task: Task) -> Entry:
-    sampler = InformedSampler(task.problem, seed=task.seed, n_evaluations=task.n_evaluations)
+def _oracle(task: Task) -> Entry:
+    sampler = OracleSampler(task.problem, seed=task.seed, n_evaluations=task.n_evaluations)
     return Entry(sampler)
 
 
@@ -187,8 +187,8 @@ PEERS: Mapping[str, Method] = {
     "QMC": partial(_peer, QMCSampler),
     "Random": partial(_peer, RandomSampler),
 }
-# No search: asks that know what is sought.
-INFORMED = "knows the optimum"
+# No search: it samples around the known optimum, as a reference.
+ORACLE = "oracle"
 # Optimisers that are not part of Optuna, at their defaults.
 EXTERNAL: Mapping[str, Method] = {"SMAC3": partial(_external, SMACSampler)}
 # The systems that the paper compares with.
@@ -217,7 +217,7 @@ METHODS: Mapping[str, Method] = {
     **EXTERNAL,
     **PAPER,
     **ABLATIONS,
-    INFORMED: _informed,
+    ORACLE: _oracle,
 }
 # Packages that some of them need and that are not in the extra `benchmarks`.
 _NEEDS = {"GP": "torch", "SMAC3": "smac"}

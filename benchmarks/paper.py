@@ -128,7 +128,7 @@ Curves = Mapping[Setting, Mapping[int, Sequence[Result]]]  # to each time the re
 _HEAD = """\
 # The paper's experiment
 
-Made by `python -m benchmarks.paper --report` from `benchmarks/results/paper.csv`; do not edit.
+Made by `python -m benchmarks.paper --report` from `benchmarks/results/paper.csv.gz`; do not edit.
 
 {seconds} s on a virtual clock, one worker; seeds: {seeds}. An evaluation at fidelity z takes
 lambda(z) seconds, and its value arrives after the delay. Meanwhile the worker goes on, but for

@@ -1,4 +1,9 @@
-"""Results of many runs in a CSV file: whoever is interrupted goes on where they were."""
+"""Results of many runs in a CSV file: an interrupted benchmark goes on where it was.
+
+Runs append to a plain file. Where there is a compressed one beside it (``runs.csv.gz``), the rows
+of the plain one (``runs.csv``) are moved into it at the end. So only one program at a time may
+write to the same file.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,7 @@ from dataclasses import dataclass
 from dataclasses import fields
 from datetime import datetime
 from datetime import timezone
+import gzip
 from importlib.metadata import packages_distributions
 from importlib.metadata import version
 import json
@@ -62,13 +68,8 @@ class Records(Generic[RunT, ResultT]):
     execute: Callable[[RunT], Mapping[RunT, ResultT]]
 
     def read(self, path: Path) -> dict[RunT, ResultT]:
-        """Return what is in a file."""
-        if not path.is_file():
-            return {}
-        with path.open(newline="") as file:
-            return {
-                _parse(self.run, row): _parse(self.result, row) for row in csv.DictReader(file)
-            }
+        """Return what is in a file and in the compressed one beside it."""
+        return {_parse(self.run, row): _parse(self.result, row) for row in _rows(path)}
 
     def run_all(
         self, runs: Sequence[RunT], path: Path, n_jobs: int
@@ -112,7 +113,7 @@ class Records(Generic[RunT, ResultT]):
             SystemExit:
                 At Ctrl-C; what is done is kept.
         """
-        cut_off_last(path)
+        compress(path)  # what a program that was killed has left
         known = self.read(path)
         todo = [run for run in runs if run not in known]
         print(f"{len(todo)} runs; {len(runs) - len(todo)} are known", file=sys.stderr)
@@ -127,6 +128,8 @@ class Records(Generic[RunT, ResultT]):
             raise SystemExit(
                 "\nInterrupted. What is done is kept; the same command goes on."
             ) from None
+        finally:
+            compress(path)
 
 
 def _names(kind: type) -> list[str]:
@@ -139,6 +142,36 @@ def _parse(kind: Any, row: Mapping[str, str]) -> Any:
 
 def _cells(record: Any) -> list[object]:
     return [f"{x:.6g}" if isinstance(x, float) else x for x in astuple(record)]
+
+
+def compressed(path: Path) -> Path:
+    """Return the compressed file beside a plain one."""
+    return path.with_name(f"{path.name}.gz")
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    if compressed(path).is_file():
+        with gzip.open(compressed(path), "rt", newline="") as file:
+            yield from csv.DictReader(file)
+    if path.is_file():
+        with path.open(newline="") as file:
+            yield from csv.DictReader(file)
+
+
+def compress(path: Path) -> None:
+    """Move the rows of a plain file into the compressed one beside it, if there is one.
+
+    Killed in between, it loses nothing: at worst rows are in both files, and read as one.
+    """
+    cut_off_last(path)
+    if not (path.is_file() and compressed(path).is_file()):
+        return
+    _, _, rows = path.read_bytes().partition(b"\n")
+    text = gzip.decompress(compressed(path).read_bytes()) + rows
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(gzip.compress(text, mtime=0))  # no time: the same rows, the same bytes
+    new.replace(compressed(path))
+    path.unlink()
 
 
 def cut_off_last(path: Path) -> None:

@@ -18,8 +18,8 @@ from scipy.stats import wilcoxon
 from benchmarks import records
 from benchmarks.methods import ABLATIONS
 from benchmarks.methods import EXTERNAL
-from benchmarks.methods import INFORMED
 from benchmarks.methods import METHODS
+from benchmarks.methods import ORACLE
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
 from benchmarks.records import made_by
@@ -72,10 +72,10 @@ _LEFT_HEAD = """\
 ## How much is left
 
 The median regret, in standard deviations of the noise, of PCTS with all delays together, beside
-that of asks which know where the optimum is (`benchmarks/informed.py`): all over the box, and
-around it, near and far, but never at its very place, such as the corner that it is of Borehole.
-Where the two are alike, what is left is mostly the noise's doing. It is no bound: these asks do
-not go by what they are told, and who does may be better."""
+that of an oracle that knows the optimum (`benchmarks/oracle.py`): it samples all over the box and
+at several scales around the optimum, but never the optimum itself (for Borehole, a corner). Where
+the two are alike, the regret that is left comes mostly from noise. The oracle is no lower bound:
+it does not adapt to the values, and a method that does may be better."""
 
 _WIDE_HEAD = """\
 ## The wider set
@@ -175,11 +175,11 @@ def standing(cells: Cells) -> tuple[int, int, dict[str, str]]:
             if both := mine.keys() & peer.keys():
                 ours, theirs = ({seed: found[seed] for seed in both} for found in (mine, peer))
                 ahead[method] = median_regret(ours) - median_regret(theirs)
-        winner = max(ahead, key=ahead.__getitem__, default=None)
-        if winner is not None and ahead[winner] > 0:
-            by = ahead[winner] / _noise_std(problem)
-            p_value = _p_value(mine, cells[problem, winner])
-            lost[problem] = f"{problem} ({winner}, {by:.2g}, p {p_value:.2f})"
+        leader = max(ahead, key=ahead.__getitem__, default=None)
+        if leader is not None and ahead[leader] > 0:
+            by = ahead[leader] / _noise_std(problem)
+            p_value = _p_value(mine, cells[problem, leader])
+            lost[problem] = f"{problem} ({leader}, {by:.2g}, p {p_value:.2f})"
     return len(problems) - len(lost), len(problems), lost
 
 
@@ -234,13 +234,11 @@ def by_how_much(results: Mapping[Run, Result]) -> list[str]:
     return [_LEADS_HEAD, *records.table("evaluations", "relative to", *problems), *rows]
 
 
-def what_is_left(
-    settings: Mapping[Setting, Cells], informed: Mapping[Setting, Cells]
-) -> list[str]:
-    """Return how good PCTS is beside asks that know the optimum; nothing if there are none."""
+def what_is_left(settings: Mapping[Setting, Cells], oracle: Mapping[Setting, Cells]) -> list[str]:
+    """Return how good PCTS is beside the oracle; nothing if it has not run."""
     stand_ins = {
         evaluations: {(problem, PCTS): found for (problem, _), found in cells.items()}
-        for (evaluations, *_), cells in informed.items()
+        for (evaluations, *_), cells in oracle.items()
     }
     known = {s: cells for s, cells in settings.items() if s[0] in stand_ins and s[2] == "normal"}
     if not known:
@@ -248,7 +246,7 @@ def what_is_left(
     problems, _ = present({pair for cells in stand_ins.values() for pair in cells})
     lines = [_LEFT_HEAD, *records.table("evaluations", "", *problems)]
     for evaluations, stand_in in stand_ins.items():
-        rows: dict[str, list[Cells]] = {INFORMED: [stand_in]}
+        rows: dict[str, list[Cells]] = {ORACLE: [stand_in]}
         for (n, _, _, workers), cells in known.items():
             if n == evaluations:
                 rows.setdefault(f"PCTS, {workers} workers", []).append(cells)
@@ -267,7 +265,7 @@ def what_is_left(
         *lines,
         "",
         f"Of {len(known)} settings, PCTS is not the best of Optuna's samplers on {lost}. In its "
-        f"place these asks would not be the best on {would_lose}.",
+        f"place the oracle would not be the best on {would_lose}.",
     ]
 
 
@@ -390,12 +388,12 @@ def report(results: Mapping[Run, Result], manifest: Sequence[Mapping[str, object
     others = {
         run: r for run, r in results.items() if not is_wide[run] and run.method not in ABLATIONS
     }
-    settings, informed = (
-        by_setting({run: r for run, r in others.items() if (run.method == INFORMED) == knows})
-        for knows in (False, True)
+    settings, oracle = (
+        by_setting({run: r for run, r in others.items() if (run.method == ORACLE) == is_oracle})
+        for is_oracle in (False, True)
     )
     lines = [_HEAD, *among_optunas(settings)]
-    for part in (by_how_much(others), what_is_left(settings, informed)):
+    for part in (by_how_much(others), what_is_left(settings, oracle)):
         if part:
             lines += ["", *part]
     for setting, cells in settings.items():

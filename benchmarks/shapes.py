@@ -118,7 +118,7 @@ def _ackley(best: FloatArray, rng: np.random.Generator) -> Loss:
 
 
 def _levy(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """Waves along each parameter, higher the further from the optimum."""
+    """Oscillations along each parameter; the amplitude grows with the distance to the optimum."""
 
     def loss(x: FloatArray) -> float:
         y = 4 * (x - best)

@@ -169,7 +169,7 @@ def bound_slope(delay: str, horizons: Iterable[int], *, waits: bool = False) -> 
 _HEAD = """\
 # Theorem 2, measured
 
-Made by `python -m benchmarks.theory` from `benchmarks/results/theory.csv`; do not edit.
+Made by `python -m benchmarks.theory` from `benchmarks/results/theory.csv.gz`; do not edit.
 
 {method} (`local_share=0, prior_std=None, point="center"`), and the same sampler when it waits for
 each value before it asks again ("wait and act"), on a cone 1 - |x - x*| with its top at a random

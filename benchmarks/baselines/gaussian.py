@@ -217,7 +217,7 @@ class MFGPUCB(GaussianBaseline):
             bounds.append(mean + widths[-1] + self.knowledge.bias(level))
         chosen = int(np.argmax(np.min(bounds, axis=0)))
         for i, level in enumerate(_LEVELS[:-1]):
-            # gamma: as uncertain as is worth a look at this price.
+            # gamma: the uncertainty that justifies an evaluation at this cost.
             ratio = self.knowledge.cost(level) / self.knowledge.cost(_LEVELS[i + 1])
             threshold = self.knowledge.bias(level) * math.sqrt(ratio)
             if widths[i][chosen] > max(threshold, 0.01 * self.knowledge.value_range):

@@ -74,7 +74,7 @@ class Method:
         return NopPruner() if self.pruner is None else self.pruner()
 
     def fidelity(self, sampler: BaseSampler) -> Callable[[Any], float] | None:
-        """Return how to read the fidelity of a trial; None if all are evaluated as a whole."""
+        """Return how to read the fidelity of a trial; None if all are at full fidelity."""
         if not self.chooses_fidelity:
             return None
         return sampler.fidelity if isinstance(sampler, Baseline) else fidelity

@@ -37,8 +37,8 @@ GRACE = 120
 # Whether this thread is within a call: what it calls in turn is a part of the same transaction.
 _within = threading.local()
 
-# Seconds between two looks whether the storage is back, and how long it may be away while somebody
-# waits for this process to end.
+# Seconds between two checks whether the storage is back, and how long it may be away while
+# somebody waits for this process to end.
 _POLL = 0.5
 _HURRY = 10
 

@@ -43,7 +43,7 @@ class NextCell(NamedTuple):
 
 
 class Snapshot:
-    """One look at a study: each thing is read or computed once, when it is first needed.
+    """One snapshot of a study: each thing is read or computed once, when it is first needed.
 
     Args:
         study:

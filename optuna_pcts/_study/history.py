@@ -186,7 +186,7 @@ class History:
         """Find those of the waiting trials that somebody has started.
 
         There may be thousands. Optuna starts them in the order of their numbers, so that others
-        than the first ones are seldom worth a look.
+        than the first ones are seldom checked.
         """
         self._n_updates += 1
         look_at_all |= self._n_updates % _N_WAITING == 0

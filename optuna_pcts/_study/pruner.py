@@ -29,7 +29,7 @@ class PCTSPruner(BasePruner):
 
     Args:
         max_resource:
-            The step at which a trial is evaluated as a whole: the number of epochs, say.
+            The step at which a trial is at full fidelity: the number of epochs, say.
         min_resource:
             The smallest step at which a trial may end.
 
@@ -117,12 +117,12 @@ def fidelity(trial: BaseTrial) -> float:
     Args:
         trial:
             The trial that is evaluated. A finished trial tells what fidelity it was given; an
-            ``optuna.trial.FixedTrial`` is always evaluated as a whole.
+            ``optuna.trial.FixedTrial`` is always at full fidelity.
 
     Returns:
         At least ``DepthFidelity.minimum``. It is 1 for trials that the tree did not ask for: the
         first one, enqueued ones, and all trials of a study with another sampler (with a
-        warning, since its search would take a cheap value for a whole one).
+        warning, since its search would take a value at low fidelity for one at full fidelity).
     """
     if isinstance(trial, FrozenTrial):
         proposal = recorded_proposal(trial)
@@ -142,7 +142,7 @@ def fidelity(trial: BaseTrial) -> float:
     if not _has_fidelities(trial.study):
         warnings.warn(
             f"`fidelity` was read in a study whose sampler is {_name(trial.study.sampler)}. Only "
-            "PCTSSampler chooses fidelities; all trials are evaluated as a whole.",
+            "PCTSSampler chooses fidelities; all trials are evaluated at full fidelity.",
             stacklevel=2,
         )
     return 1.0

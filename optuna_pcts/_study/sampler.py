@@ -91,7 +91,7 @@ class PCTSSampler(BaseSampler):
         fidelity:
             How far trials are evaluated, by their depth, if the study has a :class:`PCTSPruner`
             or the objective reads :func:`fidelity`: a :class:`DepthFidelity`. Otherwise all
-            trials are evaluated as a whole.
+            trials are evaluated at full fidelity.
         local_share:
             Share of the asks that are drawn around the best trials so far instead of by the
             tree. They count in the tree like any other trial. 0 is the paper's algorithm.

@@ -85,7 +85,7 @@ class DepthFidelity:
         full_share:
             Share of the trials that are evaluated at full fidelity whatever their depth. With
             their curves the bias is learned, and from them the recommendation is chosen. (Local
-            asks around the best guess are in any case.)
+            asks around the argmax of the posterior mean are in any case.)
         n_trials:
             Number of trials the study will have, if it is known: the last tenth of them is
             evaluated at full fidelity, around the best. (:class:`CostBudget` sees to that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+import gzip
 import json
 import math
 from pathlib import Path
@@ -15,15 +16,18 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 import pytest
 
-from benchmarks.informed import InformedSampler
 from benchmarks.methods import ABLATIONS
-from benchmarks.methods import INFORMED
+from benchmarks.methods import ORACLE
 from benchmarks.methods import PCTS
+from benchmarks.oracle import OracleSampler
 from benchmarks.problems import BRANIN
 from benchmarks.problems import HARTMANN3
 from benchmarks.problems import MULTI_FIDELITY
 from benchmarks.problems import Problem
 from benchmarks.problems import SCHWEFEL
+from benchmarks.records import compress
+from benchmarks.records import compressed
+from benchmarks.records import Records
 from benchmarks.report import log_ratios
 from benchmarks.report import mean_ranks
 from benchmarks.report import report
@@ -215,6 +219,56 @@ def test_benchmarks_go_on_where_they_were_interrupted(tmp_path: Path) -> None:
     assert len(commands) == 2
 
 
+def test_runs_end_in_the_compressed_file_where_there_is_one(tmp_path: Path) -> None:
+    plain = tmp_path / "runs.csv"
+    packed = tmp_path / "runs.csv.gz"
+    runs = [Run("Branin", "PCTS", 4, "none", "normal", 50, seed) for seed in range(6)]
+    result = Result(0.5, 0.25, 50, 50, 6, 99, 1.0)
+
+    def execute(run: Run) -> dict[Run, Result]:
+        if run.seed == 4:
+            raise KeyboardInterrupt
+        return {run: result}
+
+    def complete(n_runs: int) -> None:
+        Records(Run, Result, execute).complete(runs[:n_runs], plain, module="m", n_jobs=0)
+
+    complete(2)
+    text = plain.read_bytes()
+    packed.write_bytes(gzip.compress(text))
+    plain.unlink()
+    assert len(read(plain)) == 2
+    complete(3)
+    assert not plain.exists()
+    assert gzip.decompress(packed.read_bytes()).startswith(text)
+    assert set(read(plain)) == set(runs[:3])
+    with pytest.raises(SystemExit, match="What is done is kept"):
+        complete(5)
+    assert not plain.exists()
+    assert set(read(plain)) == set(runs[:4])
+    # Killed, it has left a plain file, whose last row is not whole.
+    header, row, _ = text.split(b"\n", 2)
+    left = row.replace(b"50,0,", b"50,5,") + b"\n" + row[:20]
+    plain.write_bytes(header + b"\n" + left)
+    complete(4)
+    assert not plain.exists()
+    assert read(plain) == dict.fromkeys([*runs[:4], runs[5]], result)
+    assert gzip.decompress(packed.read_bytes()).count(header) == 1
+
+
+def test_the_same_results_are_the_same_compressed_bytes(tmp_path: Path) -> None:
+    found = []
+    for name in ("a.csv", "b.csv"):
+        path = tmp_path / name
+        path.write_text("x,y\n1,2\n")
+        compressed(path).write_bytes(gzip.compress(b"x,y\n"))
+        compress(path)
+        found.append(compressed(path).read_bytes())
+    assert found[0] == found[1]
+    assert gzip.decompress(found[0]) == b"x,y\n1,2\n"
+    assert found[0][4:8] == bytes(4)  # no time
+
+
 def test_the_report_says_who_is_best_and_who_is_not() -> None:
     def result(regret: float) -> Result:
         return Result(regret, 2 * regret, 10, 10, 0, 0, 0.0)
@@ -259,24 +313,24 @@ def test_the_report_says_how_much_is_left() -> None:
     found = runs(PCTS, 32, 9.0, 8.0, 7.0) | runs(PCTS, 4, 0.3, 0.4, 0.5)
     found |= runs("TPE", 4, 0.1, 0.1, 0.2) | runs("TPE", 32, 7.0, 7.0, 6.0)
     assert "How much is left" not in report(found, [])
-    page = report(found | runs(INFORMED, 4, 0.1, 0.2, 0.3), [])
+    page = report(found | runs(ORACLE, 4, 0.1, 0.2, 0.3), [])
     others, left = page.split("## How much is left")
     left, tables = left.split("## 50 evaluations", 1)
     assert [line for line in left.splitlines() if line.startswith("| 50")] == [
-        "| 50 | knows the optimum | 0.2 |",
+        "| 50 | oracle | 0.2 |",
         "| 50 | PCTS, 4 workers | 0.4 |",
         "| 50 | PCTS, 32 workers | 8 |",
     ]
     assert (
         "Of 2 settings, PCTS is not the best of Optuna's samplers on Branin in 2. In its" in left
     )
-    assert "these asks would not be the best on Branin in 1." in left
-    assert INFORMED not in others + tables  # it takes no part
+    assert "the oracle would not be the best on Branin in 1." in left
+    assert ORACLE not in others + tables  # it takes no part
 
 
-def test_asks_that_know_the_optimum_are_around_it() -> None:
+def test_the_oracle_samples_around_the_optimum() -> None:
     problem = BRANIN.cropped(np.random.default_rng(0))
-    sampler = InformedSampler(problem, seed=0, n_evaluations=600)
+    sampler = OracleSampler(problem, seed=0, n_evaluations=600)
     points = [problem.point(sampler.propose(number)) for number in range(600)]
     losses = np.array([problem.regret(point) for point in points]) / problem.noise_std
     assert np.median(losses[:64]) > 30  # all over the box
@@ -286,10 +340,10 @@ def test_asks_that_know_the_optimum_are_around_it() -> None:
     assert (spread < [0.1, 5, 50]).all()
 
 
-def test_asks_that_know_the_optimum_need_floats() -> None:
+def test_the_oracle_needs_floats() -> None:
     counts = PROBLEMS["Counts6"](np.random.default_rng(0))
     with pytest.raises(ValueError, match="not floats"):
-        InformedSampler(counts, seed=0, n_evaluations=50)
+        OracleSampler(counts, seed=0, n_evaluations=50)
 
 
 def test_ratios_are_of_seeds_that_have_run_everywhere() -> None:

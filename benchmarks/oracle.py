@@ -1,9 +1,9 @@
-"""Asks of somebody who knows where the optimum is: what is left to gain by better ones.
+"""An oracle: it knows the optimum and samples around it. What better proposals could still gain.
 
-There is nothing to find, so all evaluations tell what they can: some all over the box show what
-kind of function it is, the others are around the optimum, near and far. None is at the optimum: it
-would be named for no other reason than that it is there. By how much the answer is still off is
-mostly the noise's doing; but it is no bound, since who goes by what they are told may do better.
+It searches nothing. Some points are spread over the box, so that the model can fit the whole
+function; the others are at several scales around the optimum. None is the optimum itself: that
+trial would be recommended only because it exists. The regret that is left comes mostly from noise.
+It is no lower bound: a method that adapts to its values may do better.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from benchmarks.problems import FloatArray
 from benchmarks.problems import Problem
 
 
-# So many evaluations all over the box, at most a third of all.
+# Number of evaluations spread over the whole box; at most a third of all evaluations.
 _N_EVERYWHERE = 64
-# The others are as far from the optimum as costs these, along each axis alone, in standard
+# Scales of the others: the distance along one axis at which the regret is this large, in standard
 # deviations of the noise.
 _LOSSES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_SHARES = np.geomspace(1e-5, 1, 101)  # of a side of the box
+_SHARES = np.geomspace(1e-5, 1, 101)  # distances to try, as parts of the width of the box
 
 
-class InformedSampler(AskAndTell):
+class OracleSampler(AskAndTell):
     """Evaluates a problem around its optimum.
 
     Args:
@@ -55,7 +55,7 @@ class InformedSampler(AskAndTell):
         self._everywhere = problem.low + cube * (problem.high - problem.low)
 
     def _reach(self, loss: float) -> FloatArray:
-        """Return how far along each axis the worse side loses so much, or the whole side."""
+        """Return the distance along each axis at which the regret is `loss`."""
         reach: FloatArray = self._problem.high - self._problem.low
         for axis, side in enumerate(np.diag(reach)):
             for share in _SHARES:
