@@ -47,6 +47,10 @@ GROUPS = {
         "CostFit",
         "FittedCost",
         "CostModel",
+        "ConstantCost",
+        "LinearGrowth",
+        "PolynomialDecay",
+        "ExponentialCost",
     ],
 }
 
@@ -83,10 +87,7 @@ def grouped(module: ModuleType) -> dict[str, list[str]]:
         return {f"`{module.__name__}`": names}
     groups = {title: [n for n in group if n in names] for title, group in GROUPS.items()}
     seen = {name for group in groups.values() for name in group}
-    others = [name for name in names if name not in seen]
-    is_cost = {name: "_cost" in getattr(module, name).__module__ for name in others}
-    groups["What trials cost"] += [name for name in others if is_cost[name]]
-    groups["Others"] = [name for name in others if not is_cost[name]]
+    groups["Others"] = [name for name in names if name not in seen]
     return {title: group for title, group in groups.items() if group}
 
 

@@ -43,7 +43,7 @@ at 0.5, trial 1 the left third at 1/6, trial 2 the right third at 5/6 and is sti
                /|\                    /|\
     depth 2   . o .                 . o .          o: holds its parent's trial, .: empty
 
-The tests compute every number of this tree by hand (``tests/test_tree.py``).
+The tests compute every number of this tree by hand (``tests/unit/tree/test_tree.py``).
 """
 
 from __future__ import annotations
