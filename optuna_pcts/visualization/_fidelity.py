@@ -18,8 +18,6 @@ from optuna_pcts.visualization._plotly import Figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TITLE = "Fidelity by depth"
-
 
 def plot_fidelity(study: optuna.Study) -> Figure:
     """Draw how far each trial was evaluated, by the depth of its cell.
@@ -65,7 +63,7 @@ def plot_fidelity_matplotlib(study: optuna.Study) -> Axes:
 
 
 def draw_plotly(info: FidelityInfo) -> Figure:
-    figure = ply.new_figure(_TITLE, _subtitle(info))
+    figure = ply.new_figure(_title(info), _subtitle(info))
     has_depth = bool(info.by_depth)
     xs = info.depths if has_depth else info.numbers
     rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
@@ -77,13 +75,11 @@ def draw_plotly(info: FidelityInfo) -> Figure:
         xaxis={"title": {"text": "depth of the cell" if has_depth else "trial"}},
         yaxis={"title": {"text": "fidelity (1: whole evaluation)"}, "range": [0, 1.05]},
     )
-    if not has_depth:
-        figure.update_layout(title_text=ply.heading("Fidelity by trial", _subtitle(info)))
     return figure
 
 
 def draw_matplotlib(info: FidelityInfo) -> Axes:
-    axes = mpl.new_axes(_TITLE, _subtitle(info))
+    axes = mpl.new_axes(_title(info), _subtitle(info))
     has_depth = bool(info.by_depth)
     xs = info.depths if has_depth else info.numbers
     rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
@@ -96,6 +92,10 @@ def draw_matplotlib(info: FidelityInfo) -> Axes:
     axes.set_ylim(0, 1.05)
     axes.legend()
     return axes
+
+
+def _title(info: FidelityInfo) -> str:
+    return "Fidelity by depth" if info.by_depth else "Fidelity by trial"
 
 
 def _subtitle(info: FidelityInfo) -> str:

@@ -19,10 +19,13 @@ import pytest
 from optuna_pcts import visualization
 from optuna_pcts._analysis.cost_info import cost_info
 from optuna_pcts._analysis.delay_info import delay_info
+from optuna_pcts._analysis.fidelity_info import fidelity_info
 from optuna_pcts._analysis.infos import INFOS
 from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts._analysis.tree_info import tree_info
 from optuna_pcts.visualization import matplotlib as twin
+from optuna_pcts.visualization._fidelity import draw_matplotlib
+from optuna_pcts.visualization._fidelity import draw_plotly
 from optuna_pcts.visualization._page import page_of
 
 
@@ -185,3 +188,12 @@ def test_the_page_is_whole_and_takes_names_as_they_are(study: optuna.Study) -> N
     assert "<script src" not in page
     assert "<link" not in page
     assert page.count("plotly.js v") == 1
+
+
+def test_the_title_says_what_fidelities_go_by(study: optuna.Study) -> None:
+    info = fidelity_info(Snapshot(study))
+    for by_depth, title in ((info.by_depth, "by depth"), ((), "by trial")):
+        shown = info._replace(by_depth=by_depth)
+        axes = draw_matplotlib(shown)
+        assert title in (axes.figure.get_suptitle() or axes.get_title())
+        assert title in draw_plotly(shown).layout.title.text
