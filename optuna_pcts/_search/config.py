@@ -13,7 +13,7 @@ class LocalSearchConfig:
     """Constants of the local search.
 
     Where no measurement is named, a value is a round number that reasons speak for and that was
-    not tuned. ``python -m benchmarks.run`` measures the whole.
+    not tuned. ``python -m benchmarks.run --methods ablations`` measures what names an ablation.
     """
 
     gp: GPConfig = field(default_factory=GPConfig)
@@ -22,9 +22,10 @@ class LocalSearchConfig:
     # Whose turn it is.
 
     level_share: float = 0.35
-    """This part of the asks that are the tree's goes level by level, whatever the bounds say. With
-    less, a narrow basin under noise is missed (with 0.25 by 6 of 10 studies of
-    `benchmarks.exploration`); with more, regret grows where there is one basin."""
+    """This part of the asks that are the tree's goes level by level, whatever the bounds say.
+    With less, a narrow basin under noise is missed (with 0.25 by 6 of 10 studies of
+    `benchmarks.exploration`); with more, regret grows where there is one basin. (Ablation: "no
+    asks level by level", "half level by level".)"""
 
     nothing_left_share: float = 0.9
     """The same where nothing is left to gain: something better can only be elsewhere."""
@@ -58,14 +59,16 @@ class LocalSearchConfig:
     is as far below the median (0) as the best (1) is above it."""
 
     settled_per_dim: int = 10
-    """With so many trials per parameter there may be smooth kernels, flanks and other modes: of a
-    function as smooth as can be, and of what is far away, few trials say more than is true."""
+    """With so many trials per parameter there may be smooth kernels, flanks and other modes: of
+    a function as smooth as can be, and of what is far away, few trials say more than is true.
+    (Ablation: "never settled".)"""
 
     # The sample maximizers.
 
     n_samples: int = 24
-    """Posterior samples whose maximizers are sought (Thompson sampling): they are to
-    show a mean, a spread, and how probable each mode is; the time of a fit grows with them."""
+    """Posterior samples whose maximizers are sought (Thompson sampling): they are to show a
+    mean, a spread, and how probable each mode is; the time of a fit grows with them. (Ablation:
+    "8 samples".)"""
 
     n_starts: int = 150
     """Points drawn around the best trials from whose best one the ascent begins in each sample:
@@ -77,18 +80,19 @@ class LocalSearchConfig:
     best point may be."""
 
     n_iterations: int = 16
-    """Iterations of the gradient ascent: with many parameters draws alone are sparse. On Borehole
-    (8 parameters, optimum in a corner) the regret after 150 delayed evaluations was 2 without
-    any and .0006 with."""
+    """Iterations of the gradient ascent: with many parameters draws alone are sparse. On
+    Borehole (8 parameters, optimum in a corner) the regret after 150 delayed evaluations was 2
+    without any and .0006 with. (Ablation: "no ascent".)"""
 
     first_step: float = 0.2
     """First step of the ascent, in standard deviations of the search distribution: in 16
     iterations it reaches beyond the cloud."""
 
     on_face: float = 0.5
-    """If more than this part of the maximizers lies on a face of the cube, points are drawn on it.
-    Without (and with starts that stay inside) the regret was 1.6 times as large over the
-    paper's five functions, 4 times on Borehole (150 evaluations, 8 workers)."""
+    """If more than this part of the maximizers lies on a face of the cube, points are drawn on
+    it. Without (and with starts that stay inside) the regret was 1.6 times as large over the
+    paper's five functions, 4 times on Borehole (150 evaluations, 8 workers). (Ablation: "no
+    faces".)"""
 
     least_spread: float = 0.1
     """The distribution of where the best point is stays so wide at least, relative to that of the
@@ -97,8 +101,8 @@ class LocalSearchConfig:
     # Modes.
 
     apart: float = 4.0
-    """Points are on two modes if the gap between them is so many times as wide as they spread: a
-    gap like this is rare among normal draws of one."""
+    """Points are on two modes if the gap between them is so many times as wide as they spread:
+    a gap like this is rare among normal draws of one. (Ablation: "one mode".)"""
 
     n_far_starts: int = 32
     """The best trials may all be on one mode, and another one be higher: from so many trials all
@@ -112,11 +116,13 @@ class LocalSearchConfig:
 
     at_argmax: float = 0.3
     """Every other point is drawn around the argmax of the posterior mean, so many times as
-    closely: the search distribution itself is as wide as what is not known."""
+    closely: the search distribution itself is as wide as what is not known. (Ablation: "around
+    the argmax alone".)"""
 
     flank_share: float = 1 / 3
-    """Under noise a top is found from its flanks, not from its middle: this part of the draws is
-    there. It halved the regret at cost 120 over three functions with fidelity."""
+    """Under noise a top is found from its flanks, not from its middle: this part of the draws
+    is there. It halved the regret at cost 120 over three functions with fidelity. (Ablation:
+    "no flanks".)"""
 
     flank_loss: float = 3.0
     """Flanks are as far away as costs this much on average, in standard deviations of the noise:
@@ -127,16 +133,16 @@ class LocalSearchConfig:
 
     sure_per_dim: int = 75
     """With so many trials per parameter a draw of the distribution costs next to nothing, and
-    tells as little: it is stretched. With fewer that brought nothing, and hurt on
-    CurrinExp."""
+    tells as little: it is stretched. With fewer that brought nothing, and hurt on CurrinExp.
+    (Ablation: "never stretched".)"""
 
     least_loss: float = 1.0
     """It is stretched until a draw costs this much on average, in standard deviations of the
     noise: less is not seen."""
 
     mutations: float = 0.5
-    """Unordered coordinates of a point that are drawn from all their values, on average: the best
-    trials may all have the same one, and never try another."""
+    """Unordered coordinates of a point that are drawn from all their values, on average: the
+    best trials may all have the same one, and never try another. (Ablation: "no mutations".)"""
 
     # Rugged functions.
 
@@ -147,7 +153,8 @@ class LocalSearchConfig:
     """One of them after so many trials: less than a tenth of all."""
 
     n_repeats: int = 4
-    """Up to so many: enough to tell noise from ruggedness, and a small price where it is noise."""
+    """Up to so many: enough to tell noise from ruggedness, and a small price where it is noise.
+    (Ablation: "no repetitions".)"""
 
     rugged: float = 0.5
     """The function is rugged if at least this part of what the process takes for noise is real."""
