@@ -65,9 +65,7 @@ def plot_fidelity_matplotlib(study: optuna.Study) -> Axes:
 def draw_plotly(info: FidelityInfo) -> Figure:
     figure = ply.new_figure(_title(info), _subtitle(info))
     has_depth = bool(info.by_depth)
-    xs = info.depths if has_depth else info.numbers
-    rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
-    ply.add_trials(figure, rows, info.infeasible)
+    ply.add_trials(figure, _rows(info), info.infeasible)
     if has_depth:
         depths, means, _ = zip(*info.by_depth)
         ply.add_line(figure, depths, ply.rounded(means), "mean", style.ORANGE)
@@ -81,9 +79,7 @@ def draw_plotly(info: FidelityInfo) -> Figure:
 def draw_matplotlib(info: FidelityInfo) -> Axes:
     axes = mpl.new_axes(_title(info), _subtitle(info))
     has_depth = bool(info.by_depth)
-    xs = info.depths if has_depth else info.numbers
-    rows = [row for row in zip(xs, info.fidelities, info.numbers) if row[0] is not None]
-    mpl.add_trials(axes, rows, info.infeasible)
+    mpl.add_trials(axes, _rows(info), info.infeasible)
     if has_depth:
         depths, means, _ = zip(*info.by_depth)
         axes.plot(depths, means, color=style.ORANGE, label="mean")
@@ -92,6 +88,13 @@ def draw_matplotlib(info: FidelityInfo) -> Axes:
     axes.set_ylim(0, 1.05)
     axes.legend()
     return axes
+
+
+def _rows(info: FidelityInfo) -> list[tuple[int, float, int]]:
+    """Return where each trial is drawn, and its number."""
+    xs = info.depths if info.by_depth else info.numbers
+    rows = zip(xs, info.fidelities, info.numbers)
+    return [(x, fidelity, number) for x, fidelity, number in rows if x is not None]
 
 
 def _title(info: FidelityInfo) -> str:
