@@ -205,7 +205,6 @@ class _LogIntAxis(_SteppedAxis):
 
 class _CategoricalAxis(_DiscreteAxis):
     def __init__(self, distribution: CategoricalDistribution) -> None:
-        self._distribution = distribution
         # Of choices that are equal (1, 1.0 and True) Optuna can only tell the first.
         self._slots: dict[Any, int] = {}
         self._choices: list[Any] = []
