@@ -234,6 +234,7 @@ def main() -> None:
     parser.add_argument("--noise", choices=["normal", "laplace"], default="normal")
     parser.add_argument("--evaluations", type=int, nargs="+", default=[150, 600])
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR")
     parser.add_argument(
         "--studies", type=Path, metavar="DIR",
@@ -251,7 +252,7 @@ def main() -> None:
     runs = [
         Run(problem, method, workers, delay, args.noise, evaluations, seed)
         for seed, evaluations, delay, workers, problem, method in itertools.product(
-            range(args.seeds),
+            range(args.first_seed, args.first_seed + args.seeds),
             args.evaluations,
             args.delays,
             args.workers,
