@@ -18,8 +18,10 @@ from optuna_pcts._gp.ascent import ascend
 from optuna_pcts._gp.config import GPConfig
 from optuna_pcts._gp.kernels import matern
 from optuna_pcts._gp.kernels import matern_slope
+from optuna_pcts._gp.places import Active
 from optuna_pcts._gp.places import distances
 from optuna_pcts._gp.places import Embedding
+from optuna_pcts._gp.places import mean_of
 from optuna_pcts._gp.places import some_of_each_distance
 from optuna_pcts._gp.places import spread_of
 from optuna_pcts._gp.places import squared_distances
@@ -58,6 +60,9 @@ class GaussianProcess:
             The trials to be estimated.
         config:
             The constants; kept as an attribute.
+        active:
+            Whether each axis exists at each of some points. Where it does not, the mean of the
+            candidates that have it stands for the coordinate.
 
     Attributes:
         mean, std:
@@ -91,17 +96,28 @@ class GaussianProcess:
         *,
         candidates: NDArray[np.intp],
         config: GPConfig,
+        active: Active | None = None,
     ) -> None:
         self.config = config
-        data = some_of_each_distance(points, candidates, config.n_data)
+        exists = None if active is None else active(points)
+        if exists is None:
+            active = fill = None
+            spread = spread_of(points[candidates])
+        else:
+            fill = mean_of(points[candidates], exists[candidates])
+            points = np.where(exists, points, fill)
+            spread = spread_of(points[candidates], exists[candidates])
+        data = some_of_each_distance(points, candidates, spread, config.n_data)
         rows = np.concatenate([candidates, data[~np.isin(data, candidates)]])
         points, values, bias = points[rows], values[rows], bias[rows]
         n, n_candidates, n_columns = len(rows), len(candidates), points.shape[1]
         self.embed = Embedding(
             points,
             np.array(categories[:n_columns], dtype=int),
-            spread_of(points[:n_candidates]),
+            spread,
             config.category_distance,
+            active,
+            fill,
         )
         self.places = self.embed(points)
         n_ordered = int(np.count_nonzero(self.embed.is_ordered))

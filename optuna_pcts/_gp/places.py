@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace
 
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._gp.linalg import product
 from optuna_pcts._tree.prior import slots_at
+
+
+# Whether each axis exists at each of some points; None if all always do.
+Active = Callable[[FloatArray], NDArray[np.bool_] | None]
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,11 @@ class Embedding:
             The unit of each axis.
         category_distance:
             How far apart two categories are.
+        active:
+            Whether each axis exists at each of some points; None if all always do.
+        fill:
+            The coordinate that stands where an axis does not exist. Not having a category is one
+            more category.
 
     Attributes:
         spread:
@@ -86,17 +96,35 @@ class Embedding:
         categories: NDArray[np.intp],
         spread: FloatArray,
         category_distance: float,
+        active: Active | None = None,
+        fill: FloatArray | None = None,
     ) -> None:
         self.spread = spread
         self._category_distance = category_distance
         self.is_ordered: NDArray[np.bool_] = categories == 0
-        self._codes = _codes(points, categories)
+        self._active, self._fill = active, fill
+        self._sizes = categories[~self.is_ordered].tolist()
+        self._codes = _codes(points, categories, self.active(points))
+
+    def active(self, points: FloatArray) -> NDArray[np.bool_] | None:
+        """Return whether each axis exists at each point; None if all always do."""
+        return None if self._active is None else self._active(points)
+
+    def filled(self, points: FloatArray) -> FloatArray:
+        """Return points with the same coordinate for all that do not have it."""
+        active = self.active(points)
+        if active is None:
+            return points
+        assert self._fill is not None
+        return np.where(active | ~self.is_ordered, points, self._fill)
 
     def __call__(self, points: FloatArray) -> Places:
         """Return where points lie for the kernel."""
+        active = self.active(points)
+        points = self.filled(points)
         codes = [
-            codes[slots_at(points[:, axis], len(codes))]
-            for axis, codes in zip(np.flatnonzero(~self.is_ordered), self._codes)
+            codes[_slots(points, int(axis), n, active)]
+            for axis, n, codes in zip(np.flatnonzero(~self.is_ordered), self._sizes, self._codes)
         ]
         return Places(
             (points / self.spread)[:, self.is_ordered],
@@ -106,13 +134,23 @@ class Embedding:
         )
 
 
-def _codes(points: FloatArray, categories: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Return the code of each category, of each parameter that has some."""
+def _slots(
+    points: FloatArray, axis: int, n: int, active: NDArray[np.bool_] | None
+) -> NDArray[np.intp]:
+    """Return which category points have along an axis; one more than there are if none."""
+    slots = slots_at(points[:, axis], n)
+    return slots if active is None else np.where(active[:, axis], slots, n)
+
+
+def _codes(
+    points: FloatArray, categories: NDArray[np.intp], active: NDArray[np.bool_] | None
+) -> list[NDArray[np.intp]]:
+    """Return the code of each category, of each parameter that has some, and of having none."""
     codes, n_codes = [], 0
-    for x, n in zip(points.T, categories):
+    for axis, n in enumerate(categories):
         if n:
-            seen = np.zeros(n, dtype=bool)
-            seen[slots_at(x, n)] = True
+            seen = np.zeros(n + (active is not None), dtype=bool)
+            seen[_slots(points, axis, n, active)] = True
             some = np.where(seen, np.cumsum(seen) - 1, np.count_nonzero(seen))
             codes.append(n_codes + some)
             n_codes += int(some.max()) + 1
@@ -135,21 +173,40 @@ def distances(a: Places, b: Places) -> FloatArray:
     return np.sqrt(ordered + unordered)
 
 
-def spread_of(points: FloatArray) -> FloatArray:
-    """Return the standard deviation along each axis, and at least a thousandth of the cube."""
-    spread: FloatArray = np.maximum(points.std(axis=0), 1e-3)
+def spread_of(points: FloatArray, active: NDArray[np.bool_] | None = None) -> FloatArray:
+    """Return the standard deviation along each axis, and at least a thousandth of the cube.
+
+    It is that of the points where the axis exists; where it exists at one of them at most, it is
+    that of a point anywhere.
+    """
+    if active is None:
+        spread: FloatArray = np.maximum(points.std(axis=0), 1e-3)
+        return spread
+    mean = mean_of(points, active)
+    n = active.sum(axis=0)
+    variance = np.where(active, (points - mean) ** 2, 0.0).sum(axis=0) / np.maximum(n, 1)
+    spread = np.where(n > 1, np.maximum(np.sqrt(variance), 1e-3), np.sqrt(1 / 12))
     return spread
 
 
+def mean_of(points: FloatArray, active: NDArray[np.bool_]) -> FloatArray:
+    """Return the mean along each axis of the points where it exists; the middle if none."""
+    n = active.sum(axis=0)
+    mean: FloatArray = np.where(
+        n > 0, np.where(active, points, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5
+    )
+    return mean
+
+
 def some_of_each_distance(
-    points: FloatArray, candidates: NDArray[np.intp], count: int
+    points: FloatArray, candidates: NDArray[np.intp], spread: FloatArray, count: int
 ) -> NDArray[np.intp]:
     """Return so many of the points, evenly by their distance from the candidates.
 
     The nearest ones alone would differ by little else than noise; and of the candidates, which
     are the luckiest, there are no more than of the others.
     """
-    scaled = points / spread_of(points[candidates])
+    scaled = points / spread
     gaps = np.full(len(points), np.inf)
     for i in candidates:
         gaps = np.minimum(gaps, ((scaled - scaled[i]) ** 2).sum(axis=1))

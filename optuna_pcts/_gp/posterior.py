@@ -239,14 +239,18 @@ class Posterior:
     ) -> FloatArray:
         """Return where the ascent leads from each point, on its own function or all on one."""
         functions, weights = sample
-        ordered = self._process.embed.is_ordered
+        embed = self._process.embed
+        ordered, active = embed.is_ordered, embed.active(points)
         n_ordered = int(np.count_nonzero(ordered))
-        unit = weights[:n_ordered] / self._process.embed.spread[ordered]
-        start = self._process.embed(points) * weights
+        unit = weights[:n_ordered] / embed.spread[ordered]
+        points = embed.filled(points)
+        start = embed(points) * weights
+        # What does not exist stays where it is.
+        slope_unit = unit if active is None else unit * active[:, ordered]
 
         def evaluate(x: FloatArray) -> tuple[FloatArray, FloatArray]:
             values, slopes = functions.at(replace(start, ordered=x * unit))
-            return values, slopes * unit
+            return values, slopes * slope_unit
 
         best: FloatArray = points.copy()
         if n_ordered:

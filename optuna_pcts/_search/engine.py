@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from optuna.distributions import BaseDistribution
 
 from optuna_pcts._search.config import LocalSearchConfig
 from optuna_pcts._search.local import LocalSearch
+from optuna_pcts._space.parameters import Parameters
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.messages import Feedback
 from optuna_pcts._tree.messages import Kind
@@ -32,7 +32,7 @@ class Engine:
     """One search space: its cube, its tree, and the points asked of them.
 
     Args:
-        distributions:
+        parameters:
             The parameters.
         space:
             The cube of these.
@@ -52,14 +52,14 @@ class Engine:
 
     def __init__(
         self,
-        distributions: Mapping[str, BaseDistribution],
+        parameters: Parameters,
         space: SearchSpace,
         tree: Tree,
         ordered: Sequence[str],
         on_failure: Callable[[Exception], None],
         config: LocalSearchConfig,
     ) -> None:
-        self.distributions = dict(distributions)
+        self.parameters = parameters
         self.space = space
         self.tree = tree
         # Parameters that are split after others. Until then their centre is nothing special, and
@@ -69,7 +69,9 @@ class Engine:
         self._has_middle = np.array(
             [n == 0 or name in ordered for name, n in zip(space.names, space.categories)]
         )
-        self._local = LocalSearch(tree, space.categories, space.slots, config=config)
+        self._local = LocalSearch(
+            tree, space.categories, space.slots, active=space.active, config=config
+        )
         self._on_failure = on_failure
         self._config = config
         self.is_valid = True
@@ -79,7 +81,7 @@ class Engine:
         number, status, asked = feedback.number, feedback.status, feedback.proposal
         tree = self.tree
         proposed, depth = (asked.point, asked.depth) if asked is not None else (None, None)
-        point = self.space.to_unit(feedback.params, proposed)
+        point = self.space.to_unit(feedback.params, proposed, feedback.distributions)
         n_unknown = len(self.space) if point is None else sum(x != x for x in point)
         if status is not Status.ASKED and n_unknown:
             tree.remove(number)  # it will never have more coordinates than it has now
@@ -113,7 +115,7 @@ class Engine:
         spread: float,
         local_share: float,
         knows_all: bool,
-    ) -> tuple[dict[str, Any], Proposal | None]:
+    ) -> tuple[dict[str, Any], Proposal]:
         """Choose the parameters of a trial, and count it as asked.
 
         Args:
@@ -132,8 +134,8 @@ class Engine:
                 about to ask the same corner of the cube.
 
         Returns:
-            The parameters, and what was proposed; None if they lie outside of the space, because
-            somebody has fixed one there.
+            The parameters, and what was proposed. It has a position for every axis, also for those
+            that do not exist there as far as is known.
         """
         space, tree = self.space, self.tree
         tree.remove(number)  # in case it was asked before
@@ -142,11 +144,11 @@ class Engine:
         params = space.from_unit(proposal.point) | {
             name: value for name, value in fixed.items() if name in space.names
         }
-        point = space.to_unit(params)
-        if point is None:
-            return params, None
-        tree.place(number, point, proposal.depth)
-        return params, replace(proposal, point=point)
+        positions = dict(zip(space.names, proposal.point))
+        point = space.to_unit(params, positions)
+        if point is not None:  # or somebody has fixed a parameter outside of the space
+            tree.place(number, point, proposal.depth)
+        return params, replace(proposal, asked=point)
 
     def _proposals(
         self,
@@ -182,13 +184,14 @@ class Engine:
             return None
         if drawn is None:
             return None
-        point = self.space.to_unit(self.space.from_unit(drawn.point))
+        positions = dict(zip(self.space.names, drawn.point))
+        point = self.space.to_unit(self.space.from_unit(drawn.point), positions)
         assert point is not None, "a value of the space lies in it"
-        depth, is_taken = self.tree.locate(point)
+        depth, n_active, is_taken = self.tree.locate(point)
         if is_taken and not drawn.is_repeat:
             return None
         kind = Kind.ANSWER if drawn.at_guess else Kind.LOCAL
-        return Proposal(drawn.point, depth, self.tree.fidelity(depth), kind)
+        return Proposal(drawn.point, depth, self.tree.fidelity(depth, n_active), kind)
 
     def _by_level(self, rng: np.random.Generator, spread: float) -> Proposal | None:
         """Return a point where the tree is best at one of its depths."""
@@ -212,4 +215,5 @@ class Engine:
         is_middle = self._has_middle & ~(self._waits & (upper - lower >= 1))
         shift = (rng.random(len(lower)) - 0.5) * np.where(is_middle, spread, 1.0)
         point: list[float] = ((lower + upper) / 2 + shift * (upper - lower)).tolist()
-        return Proposal(point, leaf.depth, self.tree.fidelity(leaf.depth), kind)
+        fidelity = self.tree.fidelity(leaf.depth, leaf.n_active)
+        return Proposal(point, leaf.depth, fidelity, kind)

@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._gp.fit import GaussianProcess
 from optuna_pcts._gp.kernels import matern
+from optuna_pcts._gp.places import Active
 from optuna_pcts._gp.places import reflected
+from optuna_pcts._gp.places import spread_of
 from optuna_pcts._gp.posterior import Posterior
+from optuna_pcts._search.branches import around
+from optuna_pcts._search.branches import Branches
+from optuna_pcts._search.branches import in_branches
 from optuna_pcts._search.config import LocalSearchConfig
 from optuna_pcts._search.distribution import SearchDistribution
 from optuna_pcts._search.modes import far_apart
@@ -64,6 +69,8 @@ class LocalSearch:
             For each axis the number of its unordered values, or 0 if it is ordered.
         slots:
             For each axis the width of the slot of one value, or 0 if it is continuous.
+        active:
+            Whether each axis exists at each of some points.
         config:
             The constants.
     """
@@ -74,9 +81,11 @@ class LocalSearch:
         categories: Sequence[int],
         slots: Sequence[float],
         *,
+        active: Active = lambda _: None,
         config: LocalSearchConfig | None = None,
     ) -> None:
         self._tree = tree
+        self._active = active
         self._categories = np.array(categories)
         self._slots = np.array(slots)
         self._config = config or LocalSearchConfig()
@@ -85,6 +94,8 @@ class LocalSearch:
         )
         self._fitted_to: tuple[Reference, Reference] | None = None
         self._where: _Where | None = None
+        self._branches: Branches | None = None  # None: all axes always exist
+        self._n_dims = len(self._slots)  # that a point has
         self._again: list[int] = []  # trials whose values nothing else speaks for
 
     def draw(self, rng: np.random.Generator, off_corners: bool = False) -> Drawn | None:
@@ -105,7 +116,8 @@ class LocalSearch:
             self._where = None  # if this fails, it does so once for the same trials
             told = self._tree.told(reference)
             self._again = told.numbers[told.is_outlier].tolist()
-            if len(told.points) >= config.elite_per_dim[0] * len(self._slots):
+            self._branches = self._branches_of(told)
+            if len(told.points) >= config.elite_per_dim[0] * self._n_dims:
                 self._where = self._fit(told)
         again = self._to_repeat()
         if again is not None and not off_corners:
@@ -114,7 +126,9 @@ class LocalSearch:
             return None
         modes, shares, at_argmax, width, flank, bases = self._where
         if len(bases) and rng.random() < config.at_bases:
-            return Drawn(self._along_some_axes(bases, rng).tolist(), at_guess=False)
+            base = bases[min(int(rng.exponential(config.base_rank)), len(bases) - 1)]
+            point = self._complete(self._along_some_axes(base, rng), base, rng)
+            return Drawn(point.tolist(), at_guess=False)
         is_flank = flank is not None and rng.random() < config.flank_share
         at_guess = not is_flank and rng.random() < 0.5
         if is_flank or at_guess:
@@ -127,22 +141,34 @@ class LocalSearch:
             point = self._on_faces(point, drawn_from, rng, off_corners or not at_guess)
         unordered = self._categories > 0
         if unordered.any():
-            chance = config.mutations / np.count_nonzero(unordered)
+            existing = self._active(donor[None, :])
+            n_unordered = int(np.sum(unordered if existing is None else unordered & existing[0]))
+            chance = config.mutations / max(n_unordered, 1)
             mutant = rng.random(len(point)) < min(chance, config.mutations / 2)
             point = np.where(unordered, np.where(mutant, rng.random(len(point)), donor), point)
-        return Drawn(point.tolist(), at_guess)
+        return Drawn(self._complete(point, donor, rng).tolist(), at_guess)
 
-    def _along_some_axes(self, bases: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def _complete(
+        self, point: FloatArray, donor: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return a point with a position along axes that do not exist at its donor."""
+        known = self._active(donor[None, :])
+        if known is None or self._branches is None:
+            return point
+        return self._branches.filled(point, known[0], rng)
+
+    def _along_some_axes(self, base: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return one of the best points moved far along few axes (as DDS: Tolson, 2007).
 
         Where neighbours say nothing, what is good about a point is most of its coordinates.
         """
         config, n_dims = self._config, len(self._slots)
-        rank = min(int(rng.exponential(config.base_rank)), len(bases) - 1)
-        n_moved = min(int(rng.geometric(config.one_axis)), n_dims)
-        moved = np.isin(np.arange(n_dims), rng.choice(n_dims, n_moved, replace=False))
+        existing = self._active(base[None, :])
+        axes = np.arange(n_dims) if existing is None else np.flatnonzero(existing[0])
+        n_moved = min(int(rng.geometric(config.one_axis)), len(axes))
+        moved = np.isin(np.arange(n_dims), rng.choice(axes, n_moved, replace=False))
         step = np.maximum(config.far_step, self._slots) * rng.standard_normal(n_dims)
-        point = np.where(moved, reflected(bases[rank] + step), bases[rank])
+        point = np.where(moved, reflected(base + step), base)
         return np.where(moved & (self._categories > 0), rng.random(n_dims), point)
 
     @property
@@ -181,7 +207,7 @@ class LocalSearch:
         """
         config = self._config
         points, rewards, bias = told.points, told.rewards, told.bias
-        n, n_dims = points.shape
+        n, n_dims = len(points), self._n_dims
         least, most = (per_dim * n_dims for per_dim in config.elite_per_dim)
         size = min(max(int(n * config.elite_share), least), most, n)
         # What may be biased is not among the best unless it is clearly better. Of equals the
@@ -202,14 +228,21 @@ class LocalSearch:
             self._categories.tolist(),
             candidates=candidates,
             config=config.gp if settled else replace(config.gp, kernels=(matern,)),
+            active=self._active,
         )
+        points = process.embed.filled(points)
         order = np.argsort(-process.mean, kind="stable")[:size]
         is_rugged = self._ask_again(told, candidates[order], process)
         elite = SearchDistribution(points[candidates[order]], self._slots, weights)
         rng = np.random.default_rng(n)  # the same in all workers
         posterior, unordered = Posterior(process), np.flatnonzero(self._categories)
         cloud = config.cloud[0] + (config.cloud[1] - config.cloud[0]) * process.noise
-        starts = elite.cloud(config.n_starts, cloud, rng, unordered)
+        if self._branches is None:
+            starts = elite.cloud(config.n_starts, cloud, rng, unordered)
+        else:
+            starts = self._starts(
+                points, best[has_value[best]], candidates[order], weights, cloud, rng
+            )
         ascent = config.n_iterations, config.first_step * elite.std
         samples = posterior.draw_samples(config.n_samples, rng)
         maximizers, maxima = posterior.maximizers(samples, starts, *ascent)
@@ -220,8 +253,7 @@ class LocalSearch:
         spread = np.maximum(std_within(groups), config.least_spread * elite_spread)
         slots = np.maximum(self._slots, 2 * spread)
         modes = [SearchDistribution(group, slots) for group in groups]
-        gaps = [(((group - argmax) / elite.std) ** 2).sum(axis=1).min() for group in groups]
-        at_argmax = modes[int(np.argmin(gaps))].moved_to(argmax)
+        at_argmax = self._nearest(modes, groups, argmax, elite).moved_to(argmax)
         shares = np.array([len(group) for group in groups]) / config.n_samples
         width, flank = 1.0, None
         if settled:
@@ -261,4 +293,62 @@ class LocalSearch:
 
     def _modes_of(self, points: FloatArray) -> list[FloatArray]:
         ordered = np.flatnonzero(self._categories == 0)
-        return modes_of(points, self._slots, ordered, self._config.apart)
+        active = self._active(points)
+        groups = [points] if active is None else in_branches(points, active)
+        return [
+            mode
+            for group in groups
+            for mode in modes_of(group, self._slots, ordered, self._config.apart)
+        ]
+
+    # ------------------------------------------------------------------ branches
+
+    def _branches_of(self, told: Told) -> Branches | None:
+        """Return the branches of trials, and note how many axes a point has."""
+        self._n_dims = len(self._slots)
+        active = self._active(told.points)
+        if active is None or not len(active):
+            return None
+        best = np.lexsort((-np.arange(len(active)), -told.rewards))
+        branches = Branches(told.points[best], active[best])
+        self._n_dims = branches.n_active
+        return branches
+
+    def _starts(
+        self,
+        points: FloatArray,
+        best: NDArray[np.intp],
+        elite: NDArray[np.intp],
+        weights: FloatArray,
+        cloud: float,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Return where ascents begin: around the elite, and around the best of each branch."""
+        active = self._active(points)
+        assert active is not None
+        _, first = np.unique(active[best], axis=0, return_index=True)
+        others = np.setdiff1d(best[first], elite)
+        donors = np.concatenate([elite, others])
+        shares = np.full(len(donors), weights.sum() / 4 / max(len(others), 1))
+        shares[: len(elite)] = weights
+        std = cloud / np.sqrt(2) * spread_of(points[elite], active[elite])
+        unordered = np.flatnonzero(self._categories)
+        return around(points[donors], shares, std, self._config.n_starts, rng, unordered)
+
+    def _nearest(
+        self,
+        modes: Sequence[SearchDistribution],
+        groups: Sequence[FloatArray],
+        argmax: FloatArray,
+        elite: SearchDistribution,
+    ) -> SearchDistribution:
+        """Return the mode that is nearest to a point, and in its branch."""
+        gaps = [(((group - argmax) / elite.std) ** 2).sum(axis=1).min() for group in groups]
+        all_points = np.concatenate([argmax[None, :], *(group[:1] for group in groups)])
+        active = self._active(all_points)
+        if active is not None:
+            is_apart = (active[1:] != active[0]).any(axis=1)
+            if is_apart.all():
+                return elite
+            gaps = np.where(is_apart, np.inf, gaps).tolist()
+        return modes[int(np.argmin(gaps))]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from bisect import insort
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+import math
 from operator import attrgetter
+from typing import Any
 
 from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
@@ -13,16 +18,32 @@ from optuna.distributions import IntDistribution
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
+from optuna_pcts._space.axes import axis_of
+from optuna_pcts._space.axes import DiscreteAxis
+from optuna_pcts._space.conditions import Clause
+from optuna_pcts._space.conditions import Condition
+from optuna_pcts._space.learning import learn_conditions
+from optuna_pcts._space.parameters import Parameters
+from optuna_pcts._tree.refit import Checkpoint
+
 
 # So many of the newest trials must agree on a range that went back and forth.
 _N_AGREEING = 10
-# A parameter with more ranges than this has none.
+# ... and all since this part of the study.
+_AGREEING_SHARE = 0.25
+# A parameter with more ranges than this has none of its own.
 _MAX_RANGES = 16
 # A parameter that so many trials, and this share of all, have been without is not asked any more.
 _RECENT = 64
 _RECENT_SHARE = 0.25
 # From so many trials on, a parameter that only one of them has is that trial's own.
 _FEW_TRIALS = 16
+# Conditions are learned anew when the number of ended trials has grown by this factor; from the
+# newest of them, so that what has changed is seen.
+_GROWTH = 1.25
+_N_ROWS = 2048
+# While fewer have ended, running ones count as well, and they are learned for each trial.
+_FEW_ENDED = 16
 
 
 class ObservedSpace:
@@ -30,11 +51,13 @@ class ObservedSpace:
 
     Trials need not have all of them in common: one that returned early or failed lacks some, and
     somebody else's may have others. A parameter belongs to the space if two trials have had it
-    (one, while there are few), and one of them not long ago.
+    (one, while there are few), and one of them not long ago. When it exists is learned
+    (``learning.py``) from the trials that ended first, up to a checkpoint, and while there are few
+    from running ones, too. A trial that has it elsewhere widens its condition at once.
 
     A parameter whose range changed between two runs has the range of the newest trial. One whose
-    range goes back and forth (it depends on another parameter, say) has none, and is left out
-    until the newest trials agree on it.
+    range goes back and forth (it depends on another parameter, say) is searched by position, until
+    the newest trials agree on it.
     """
 
     def __init__(self) -> None:
@@ -42,6 +65,12 @@ class ObservedSpace:
         self._newest = -1  # number of the newest trial with parameters
         # Whether a trial has ended that shows all its parameters.
         self.is_settled = False
+        self._rows: dict[int, Mapping[str, Any]] = {}  # parameters of trials that did not fail
+        self._ended: list[tuple[float, int]] = []  # when, and which; sorted
+        self._open: set[int] = set()  # those of the rows that have not ended
+        self._checkpoint = Checkpoint(_GROWTH)
+        self._learned: _Learned | None = None
+        self._parameters: Parameters | None = None
 
     def names(self) -> set[str]:
         """Return every parameter that any trial had."""
@@ -66,27 +95,101 @@ class ObservedSpace:
                 else:  # the last one stands for all that follow
                     uses[-1].distribution = _widened(uses[-1].distribution, distribution)
                     uses[-1].note(trial.number)
+        if trial.params and trial.state != TrialState.WAITING:
+            self._rows[trial.number] = trial.params
+            self._open.add(trial.number)
+            if self._learned is not None:
+                if trial.number in self._learned.running:
+                    self._learned = None  # it had not shown all its parameters
+                else:
+                    self._learned.widen(trial.params)
 
-    def finish(self, trial: FrozenTrial) -> None:
+    def finish(self, trial: FrozenTrial, ended_at: float) -> None:
         """Learn that a trial will get no more parameters."""
+        self._open.discard(trial.number)
+        learned = self._learned
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.distributions:
             self.is_settled = True
+            self._rows[trial.number] = trial.params
+            insort(self._ended, (ended_at, trial.number))
+            if learned is not None and (ended_at, trial.number) < learned.last:
+                self._learned = None  # it ended before some of those that were learned from
+        else:
+            # One that failed may have lacked a parameter because it failed.
+            self._rows.pop(trial.number, None)
+            if learned is not None and trial.number in learned.running:
+                self._learned = None
 
-    def distributions(self) -> dict[str, BaseDistribution]:
+    def parameters(self) -> Parameters:
         """Return the space, without parameters that have a single value."""
-        space = {}
+        found, floating = self._found()
+        learned = self._learn(found, floating)
         oldest = self._newest - max(_RECENT, int(self._newest * _RECENT_SHARE))
+        distributions = {
+            name: use.distribution
+            for name, use in found.items()
+            if (
+                name not in learned.given_up
+                if name in learned.conditions
+                else use.last >= oldest and not self._is_alone(name)
+            )
+        }
+        conditions = {n: c for n, c in learned.conditions.items() if n in distributions}
+        parameters = Parameters(distributions, conditions, floating & set(distributions))
+        if parameters != self._parameters:
+            self._parameters = parameters
+        assert self._parameters is not None
+        return self._parameters
+
+    def _is_alone(self, name: str) -> bool:
+        """Whether only one of many trials has a parameter."""
+        uses = self._used[name]
+        return len(uses) == 1 and len(uses[0].newest) == 1 and self._newest >= _FEW_TRIALS
+
+    def _found(self) -> tuple[dict[str, _Use], frozenset[str]]:
+        """Return how each parameter is used now, and those whose range goes back and forth."""
+        found, floating = {}, set()
         for name, uses in sorted(self._used.items()):
             newest = max(uses, key=attrgetter("last"))
-            is_alone = len(uses) == 1 and len(newest.newest) == 1 and self._newest >= _FEW_TRIALS
-            if newest.last < oldest or is_alone:
-                continue
             others = max((use.last for use in uses if use is not newest), default=-1)
             # It came after all others, or at least the newest trials have no other.
-            steady = others < newest.first or newest.n_after(others) >= _N_AGREEING
-            if steady and len(uses) <= _MAX_RANGES and not newest.distribution.single():
-                space[name] = newest.distribution
-        return space
+            n_agreeing = max(_N_AGREEING, int(newest.last * _AGREEING_SHARE))
+            agrees = newest.n_after(others) >= _N_AGREEING and newest.last - others >= n_agreeing
+            if len(uses) > _MAX_RANGES or not (others < newest.first or agrees):
+                floating.add(name)
+                newest = max(uses, key=lambda use: (not use.distribution.single(), use.last))
+            if not newest.distribution.single():
+                found[name] = newest
+        return found, frozenset(floating & set(found))
+
+    def _learn(self, found: Mapping[str, _Use], floating: frozenset[str]) -> _Learned:
+        """Return the conditions, learned anew if it is time or the parents' ranges are others."""
+        distributions = {name: use.distribution for name, use in found.items()}
+        few = len(self._ended) < _FEW_ENDED
+        n_rows = self._checkpoint.below(len(self._rows) if few else len(self._ended))
+        learned = self._learned
+        if (
+            learned is not None
+            and learned.key == (few, n_rows)
+            and learned.parents == {n: distributions.get(n) for n in learned.parents}
+        ):
+            return learned
+        if few:
+            numbers, last = sorted(self._rows)[:n_rows], (-math.inf, -1)
+        else:
+            ended = self._ended[:n_rows]
+            numbers, last = sorted(number for _, number in ended[-_N_ROWS:]), ended[-1]
+        known = {n: d for n, d in distributions.items() if n not in floating}
+        # A floating parameter may depend on others, but nothing on it.
+        rows = [self._rows[number] for number in numbers]
+        conditions = learn_conditions(rows, known, sorted(floating))
+        running = self._open.intersection(numbers)
+        learned = self._learned = _Learned((few, n_rows), last, running, conditions, known)
+        learned.give_up(rows)
+        later = () if few else (number for _, number in self._ended[n_rows:])
+        for number in {*self._open, *later, *(sorted(self._rows)[n_rows:] if few else ())}:
+            learned.widen(self._rows[number])
+        return learned
 
     def all_distributions(self) -> dict[str, BaseDistribution]:
         """Return every parameter that trials had, each wide enough to hold all its values.
@@ -133,3 +236,70 @@ class _Use:
         if i == len(self.newest) or self.newest[i] != number:
             self.newest.insert(i, number)
             del self.newest[:-_N_AGREEING]
+
+
+class _Learned:
+    """Conditions, and what they were learned from.
+
+    Attributes:
+        key:
+            Whether they were few, and how many.
+        last:
+            Which was the last of them to end, and when.
+        running:
+            Those of them that were running.
+        conditions:
+            The conditions.
+        parents:
+            The distributions of all parents.
+        given_up:
+            Parameters that no trial has had for long, where they should have been.
+    """
+
+    def __init__(
+        self,
+        key: tuple[bool, int],
+        last: tuple[float, int],
+        running: set[int],
+        conditions: dict[str, Condition],
+        distributions: Mapping[str, BaseDistribution],
+    ) -> None:
+        self.key, self.last, self.running = key, last, running
+        self.conditions = conditions
+        parents = {clause.parent for condition in conditions.values() for clause in condition}
+        self.parents = {name: distributions[name] for name in sorted(parents)}
+        self._axes = {name: axis_of(name, d) for name, d in self.parents.items()}
+        self.given_up: set[str] = set()
+
+    def widen(self, params: Mapping[str, Any]) -> None:
+        """Let conditions hold for the parameters that a trial has."""
+        for name in params:
+            condition = self.conditions.get(name)
+            if condition is not None and not self._holds(condition, params):
+                self.conditions[name] = tuple(
+                    Clause(parent, slots | {slot})
+                    if (slot := self._slot(parent, params)) is not None
+                    else Clause(parent, slots)
+                    for parent, slots in condition
+                )
+
+    def give_up(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Note which parameters no trial has had for long, though their conditions hold."""
+        least = max(_RECENT, int(len(rows) * _RECENT_SHARE))
+        for name, condition in self.conditions.items():
+            missing = 0
+            for params in reversed(rows):
+                if name in params:
+                    break
+                missing += self._holds(condition, params)
+                if missing > least:
+                    self.given_up.add(name)
+                    break
+
+    def _holds(self, condition: Condition, params: Mapping[str, Any]) -> bool:
+        return all(self._slot(parent, params) in slots for parent, slots in condition)
+
+    def _slot(self, parent: str, params: Mapping[str, Any]) -> int | None:
+        axis = self._axes[parent]
+        assert isinstance(axis, DiscreteAxis), "only what is discrete can be a parent"
+        return axis.index(params[parent]) if parent in params else None

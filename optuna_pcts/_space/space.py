@@ -1,280 +1,36 @@
-"""The search space as a unit cube, and where its cells may be cut.
+"""The search space as a unit cube, and how its cells are cut.
 
-Each parameter is one axis of the cube. A continuous axis is the (log-)linear scale of the
-parameter. A discrete axis is a row of slots, one per value: equally wide, or, for a log integer,
-as wide as the value is on the log scale. A value sits at the centre of its slot, and cuts fall
-only between slots, so that a cell always holds whole values and the smallest cell is one value.
-
-::
-
-    float 0..1      |-------------------------------|      cut into thirds (or halves)
-    int 0..4        |  0  |  1  |  2  |  3  |  4  |        cut in two, between values
-    log int 1..8    |    1    |   2   |  3  | 4 |5|6|7|8|  the same, slots as wide as log(v) is
+Each parameter is one axis of the cube (``axes.py``). Where conditions say that a parameter does
+not exist (``conditions.py``), its coordinate is 0.5 and means nothing: a cell is never cut across
+an axis that is not active everywhere in it, so that it is a box over the axes active in it.
 """
 
 from __future__ import annotations
 
-from abc import ABC
-from abc import abstractmethod
 from collections.abc import Mapping
 from collections.abc import Sequence
 import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
-from optuna.distributions import CategoricalDistribution
-from optuna.distributions import FloatDistribution
-from optuna.distributions import IntDistribution
 
+from optuna_pcts._arrays import FloatArray
+from optuna_pcts._space.axes import axis_of
+from optuna_pcts._space.axes import DiscreteAxis
+from optuna_pcts._space.axes import PositionAxis
+from optuna_pcts._space.axes import text_of
+from optuna_pcts._space.conditions import Activity
+from optuna_pcts._space.conditions import Condition
 from optuna_pcts._tree.partition import Split
 
 
 # A parameter named in `split_order` goes before the others until its side is this short: four
 # halvings or three thirds. From then on all parameters take part again, longest side first.
 _FIRST_UNTIL_SIDE = 1 / 16
-# All NaN are one choice, though none is equal to itself.
-_NAN = object()
-
-
-class _Axis(ABC):
-    """One parameter <-> [0, 1]."""
-
-    # Two positions closer than this are the same one: a value that went through the parameter's
-    # own scale comes back with a rounding error.
-    tolerance = 0.0
-    # Width of the slot of one value; 0 on a continuous axis.
-    slot = 0.0
-    # Number of unordered values; 0 if the values have an order.
-    n_categories = 0
-
-    @abstractmethod
-    def to_unit(self, value: Any) -> float:
-        """Return the position of a value; NaN when the axis does not hold it."""
-
-    @abstractmethod
-    def from_unit(self, position: float) -> Any:
-        """Return the value at a position, in Python's own types."""
-
-    @abstractmethod
-    def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
-        """Return where to cut a side into children; empty when it cannot be cut any more."""
-
-    @abstractmethod
-    def describe(self, lower: float, upper: float) -> str:
-        """Return the values on a side, for people."""
-
-    @abstractmethod
-    def marks(self) -> list[Any]:
-        """Return a few values to write beside the axis."""
-
-
-class _ContinuousAxis(_Axis):
-    def __init__(self, distribution: FloatDistribution) -> None:
-        self._low, self._high = distribution.low, distribution.high
-        self._log = distribution.log
-        # Halved, so that a range up to the largest float does not overflow.
-        self._start = (math.log(self._low) if self._log else self._low) / 2
-        self._length = (math.log(self._high) if self._log else self._high) / 2 - self._start
-        ends = (abs(self._start), abs(self._start + self._length))
-        self.tolerance = 4 * np.finfo(float).eps * max(1.0, max(ends) / (self._length or 1.0))
-
-    def to_unit(self, value: Any) -> float:
-        if not self._low <= value <= self._high:
-            return math.nan
-        if not self._length:  # a single value, or as good as one on the log scale
-            return 0.5
-        position = ((math.log(value) if self._log else value) / 2 - self._start) / self._length
-        return min(max(position, 0.0), 1.0)
-
-    def from_unit(self, position: float) -> float:
-        value = 2 * (self._start + position * self._length)
-        return float(min(max(math.exp(value) if self._log else value, self._low), self._high))
-
-    def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
-        side = upper - lower
-        if side < 32 * self.tolerance or not self._length:
-            return ()
-        return tuple(lower + side * i / branching for i in range(1, branching))
-
-    def describe(self, lower: float, upper: float) -> str:
-        return f"{self.from_unit(lower):.4g} to {self.from_unit(upper):.4g}"
-
-    def marks(self) -> list[Any]:
-        if self._log:
-            first, last = math.ceil(math.log10(self._low)), math.floor(math.log10(self._high))
-            if last - first >= 1:
-                return [10.0**i for i in range(first, last + 1, (last - first) // 6 + 1)]
-            return [self.from_unit(i / 4) for i in range(5)]
-        step = _round_step(2 * self._length)
-        first, last = math.ceil(self._low / step), math.floor(self._high / step)
-        # Whole multiples: a sum of steps would be off by its rounding.
-        return [i * step for i in range(first, last + 1)]
-
-
-class _DiscreteAxis(_Axis):
-    """Slots 0 .. n_values - 1. Subclasses say what stands in a slot."""
-
-    def __init__(self, n_values: int) -> None:
-        self._n_values = n_values
-        self.slot = 1 / n_values
-
-    @abstractmethod
-    def _index(self, value: Any) -> int | None: ...
-
-    @abstractmethod
-    def _value(self, index: int) -> Any: ...
-
-    def _edge(self, index: int) -> float:
-        """Return the left edge of a slot."""
-        return index / self._n_values
-
-    def _slot(self, position: float) -> int:
-        """Return the slot that holds a position."""
-        return int(position * self._n_values)
-
-    def describe(self, lower: float, upper: float) -> str:
-        # Just inside of the cell, whose bounds are edges of slots.
-        inside = (upper - lower) * 1e-6
-        first, last = self.from_unit(lower + inside), self.from_unit(upper - inside)
-        return f"{_text(first)}" if first == last else f"{_text(first)} to {_text(last)}"
-
-    def marks(self) -> list[Any]:
-        step = max(int(_round_step(self._n_values - 1)), 1)
-        return [self._value(i) for i in range(0, self._n_values, step)]
-
-    def to_unit(self, value: Any) -> float:
-        index = self._index(value)
-        return math.nan if index is None else (self._edge(index) + self._edge(index + 1)) / 2
-
-    def from_unit(self, position: float) -> Any:
-        return self._value(min(max(self._slot(position), 0), self._n_values - 1))
-
-    def cuts(self, lower: float, upper: float, branching: int) -> tuple[float, ...]:
-        # In two, whatever the branching: thirds of a few values waste trials on neighbours.
-        middle = (lower + upper) / 2
-        slot = self._slot(middle)
-        inside = [
-            edge
-            for edge in (self._edge(slot), self._edge(slot + 1))
-            # The bounds of a cell are edges themselves, computed by the same formula.
-            if lower < edge < upper
-        ]
-        return (min(inside, key=lambda edge: abs(edge - middle)),) if inside else ()
-
-
-class _SteppedAxis(_DiscreteAxis):
-    """Integers and stepped floats."""
-
-    def __init__(self, distribution: FloatDistribution | IntDistribution) -> None:
-        self._low, self._high = distribution.low, distribution.high
-        self._step = distribution.step or 1
-        self._type: type[int] | type[float] = (
-            int if isinstance(distribution, IntDistribution) else float
-        )
-        super().__init__(round((self._high - self._low) / self._step) + 1)
-
-    def _index(self, value: Any) -> int | None:
-        if not self._low <= value <= self._high:
-            return None
-        index: int = round((value - self._low) / self._step)
-        return index
-
-    def _value(self, index: int) -> int | float:
-        return self._type(min(self._low + index * self._step, self._high))
-
-
-class _LogIntAxis(_SteppedAxis):
-    def __init__(self, distribution: IntDistribution) -> None:
-        super().__init__(distribution)
-        self._start = math.log(self._low - 0.5)
-        self._length = math.log(self._high + 0.5) - self._start
-
-    def _edge(self, index: int) -> float:
-        if index in (0, self._n_values):  # exact, where the logarithm would round
-            return float(index > 0)
-        return (math.log(self._low - 0.5 + index) - self._start) / self._length
-
-    def _slot(self, position: float) -> int:
-        return int(math.exp(self._start + position * self._length) - self._low + 0.5)
-
-    def marks(self) -> list[Any]:
-        steps = [self.from_unit(i / 6) for i in range(7)]
-        return sorted(set(steps))
-
-
-class _CategoricalAxis(_DiscreteAxis):
-    def __init__(self, distribution: CategoricalDistribution) -> None:
-        # Of choices that are equal (1, 1.0 and True) Optuna can only tell the first.
-        self._slots: dict[Any, int] = {}
-        self._choices: list[Any] = []
-        self._has_unhashable = False
-        for choice in distribution.choices:
-            if self._index(choice) is not None:
-                continue
-            try:
-                self._slots[self._key(choice)] = len(self._choices)
-            except TypeError:
-                self._has_unhashable = True
-            self._choices.append(choice)
-        self.n_categories = len(self._choices)
-        super().__init__(self.n_categories)
-
-    def _key(self, choice: Any) -> Any:
-        """Return what is equal for equal choices, also after a storage has turned it to JSON."""
-        if isinstance(choice, (list, tuple)):
-            return tuple(map(self._key, choice))
-        if isinstance(choice, dict):
-            return tuple((key, self._key(value)) for key, value in choice.items())
-        return _NAN if choice != choice else choice
-
-    def _index(self, value: Any) -> int | None:
-        try:
-            slot = self._slots.get(self._key(value))
-        except TypeError:  # a set, say
-            slot = None
-        if slot is None and self._has_unhashable:
-            return next((i for i, c in enumerate(self._choices) if c is value or c == value), None)
-        return slot
-
-    def _value(self, index: int) -> Any:
-        return self._choices[index]
-
-    def describe(self, lower: float, upper: float) -> str:
-        n = self._n_values
-        first, last = round(lower * n), round(upper * n)
-        return ", ".join(map(_text, self._choices[first:last]))
-
-
-def _round_step(length: float) -> float:
-    """Return the smallest step such as 0.1, 0.2, 0.5, 1 with up to ten in a length."""
-    if not 0 < length < math.inf:
-        return 1e308
-    power = 10.0 ** math.floor(math.log10(length / 10))
-    return next(power * i for i in (1, 2, 5, 10) if power * i * 10 >= length * (1 - 1e-9))
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _axis(name: str, distribution: BaseDistribution) -> _Axis:
-    if isinstance(distribution, CategoricalDistribution):
-        try:
-            return _CategoricalAxis(distribution)
-        except ValueError as error:  # as of arrays, which are equal in some elements only
-            raise ValueError(
-                f"The choices of parameter `{name}` cannot be told apart by `==`. Use None, bool, "
-                "int, float or str, and in memory also tuples, lists, dicts and sets of them; or "
-                "the names of what is to be chosen."
-            ) from error
-    if isinstance(distribution, IntDistribution):
-        return _LogIntAxis(distribution) if distribution.log else _SteppedAxis(distribution)
-    if isinstance(distribution, FloatDistribution):
-        if distribution.step is not None:
-            return _SteppedAxis(distribution)
-        return _ContinuousAxis(distribution)
-    raise TypeError(f"The distribution of parameter `{name}` is not supported: {distribution!r}.")
+# The coordinate of a parameter that does not exist.
+INACTIVE = 0.5
 
 
 class SearchSpace:
@@ -283,6 +39,11 @@ class SearchSpace:
     Args:
         distributions:
             The parameters. Their order does not matter.
+        conditions:
+            When each conditional parameter is active.
+        floating:
+            Parameters whose distribution differs from trial to trial: their axis is the position
+            within it.
         branching:
             How many children a cut of a continuous side makes: 2 or 3. With 3 the centre of a
             cell is the centre of its middle child, which so keeps its feedback.
@@ -294,12 +55,19 @@ class SearchSpace:
         self,
         distributions: Mapping[str, BaseDistribution],
         *,
+        conditions: Mapping[str, Condition] | None = None,
+        floating: frozenset[str] = frozenset(),
         branching: int = 3,
         split_order: Sequence[str | Sequence[str]] = (),
     ) -> None:
         # Sorted, so that every worker has the same axes whatever its objective suggests first.
         self.names = tuple(sorted(distributions))
-        self._axes = tuple(_axis(name, distributions[name]) for name in self.names)
+        self._axes = tuple(
+            PositionAxis() if name in floating else axis_of(name, distributions[name])
+            for name in self.names
+        )
+        self._floating = floating
+        self._activity = Activity(self.names, self._axes, conditions or {})
         self._branching = branching
         groups = split_groups(split_order)
         rank = {name: i for i, group in enumerate(groups) for name in group}
@@ -312,32 +80,77 @@ class SearchSpace:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether all parameters always exist."""
+        return self._activity.is_flat
+
+    def active(self, points: FloatArray) -> NDArray[np.bool_] | None:
+        """Return whether each axis is active at each point (n, axes); None if all always are."""
+        return None if self.is_flat else self._activity.at(points)
+
+    def n_active(self, lower: Sequence[float], upper: Sequence[float]) -> int:
+        """Return the number of axes that are active in a cell."""
+        return len(self) if self.is_flat else len(self._activity.in_cell(lower, upper).active)
+
     def to_unit(
-        self, params: Mapping[str, Any], proposed: Mapping[str, float] | None = None
+        self,
+        params: Mapping[str, Any],
+        proposed: Mapping[str, float] | None = None,
+        distributions: Mapping[str, BaseDistribution] | None = None,
     ) -> list[float] | None:
         """Return the point of a trial, or None if it lies outside.
 
         Where the trial lacks a parameter, the position proposed for it stands; NaN if none was.
+
+        Args:
+            params:
+                The parameters it has.
+            proposed:
+                The positions that were proposed.
+            distributions:
+                Where its floating parameters come from.
         """
         point = []
         for name, axis in zip(self.names, self._axes):
+            position = proposed.get(name, math.nan) if proposed else math.nan
             if name in params:
                 try:
-                    position = axis.to_unit(params[name])
+                    if name not in self._floating:
+                        position = axis.to_unit(params[name])
+                    elif distributions is not None and name in distributions:
+                        position = _floating_position(params[name], distributions[name], position)
                 except (TypeError, ValueError, OverflowError):  # a value of another kind
                     return None
                 if position != position:
                     return None
-            else:
-                position = proposed.get(name, math.nan) if proposed else math.nan
             point.append(position)
+        if not self.is_flat:
+            slots: dict[int, int | None] = {}
+            for dim in self._activity.parents:
+                axis, x = self._axes[dim], point[dim]
+                assert isinstance(axis, DiscreteAxis)
+                slots[dim] = None if x != x else axis.slot_at(x)
+            for dim in self._activity.at_slots(slots):
+                point[dim] = INACTIVE
         return point
 
     def from_unit(self, point: Sequence[float]) -> dict[str, Any]:
-        """Return the parameters at a point."""
+        """Return the parameters at a point: those that exist there and have one range."""
+        active = None if self.is_flat else self._activity.at(np.array([point]))[0].tolist()
         return {
             name: axis.from_unit(position)
-            for name, axis, position in zip(self.names, self._axes, point)
+            for dim, (name, axis, position) in enumerate(zip(self.names, self._axes, point))
+            if (active is None or active[dim]) and name not in self._floating
+        }
+
+    def existing(self, point: Sequence[float]) -> dict[str, float]:
+        """Return the positions of the parameters that exist at a point, by their names."""
+        active = self.active(np.array([point]))
+        return {
+            name: position
+            for dim, (name, position) in enumerate(zip(self.names, point))
+            if active is None or active[0, dim]
         }
 
     def describe(self, lower: Sequence[float], upper: Sequence[float]) -> dict[str, str]:
@@ -351,25 +164,39 @@ class SearchSpace:
     def ticks(self, name: str) -> list[tuple[float, str]]:
         """Return a few round values of a parameter: the position of each, and how to write it."""
         axis = self._axes[self.names.index(name)]
-        return [(axis.to_unit(value), _text(value)) for value in axis.marks()]
+        return [(axis.to_unit(value), text_of(value)) for value in axis.marks()]
 
     def split(self, lower: Sequence[float], upper: Sequence[float]) -> Split | None:
         """Choose the cut of a cell: longest side first, `split_order` before that.
+
+        A parameter on which the existence of more others depends than there are goes before all
+        but those of `split_order`: what is in a branch can only be looked at in there.
 
         The choice depends on nothing but the cell, so every worker makes the same one.
         """
         best: Split | None = None
         best_key = (self._last_rank + 1, 0.0)
-        for dim, axis in enumerate(self._axes):
+        axes = self._activity.in_cell(lower, upper)
+        for dim in axes.active:
             side = upper[dim] - lower[dim]
             # A hair of rounding must not decide between sides that are equally long.
             rank = self._ranks[dim] if side > _FIRST_UNTIL_SIDE else self._last_rank
+            if axes.deciding.get(dim, 0) >= len(axes.active):
+                side += 1.0
             if rank > best_key[0] or (rank == best_key[0] and side <= best_key[1] * (1 + 1e-9)):
                 continue
-            cuts = axis.cuts(lower[dim], upper[dim], self._branching)
+            cuts = self._axes[dim].cuts(lower[dim], upper[dim], self._branching)
             if cuts:
                 best, best_key = Split(dim, cuts), (rank, side)
         return best
+
+
+def _floating_position(value: Any, distribution: BaseDistribution, proposed: float) -> float:
+    """Return where a value is within its distribution: where it was proposed, if that is it."""
+    axis = axis_of("", distribution)
+    if proposed == proposed and axis.from_unit(proposed) == value:
+        return proposed
+    return axis.to_unit(value)
 
 
 def split_groups(split_order: Sequence[str | Sequence[str]]) -> list[list[str]]:

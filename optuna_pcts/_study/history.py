@@ -282,7 +282,7 @@ class History:
             self.space.observe(trial)
         yield self._feedback(trial, status)
         if trial.state.is_finished():
-            self.space.finish(trial)
+            self.space.finish(trial, self._ended_at(trial))
             del self._open[number]
             if trial.state == TrialState.FAIL:
                 self._failed.add(number)
@@ -347,6 +347,7 @@ class History:
             curve,
             self._ended_at(trial),
             hold(constraints),
+            trial.distributions,
         )
 
     def _ended_at(self, trial: FrozenTrial) -> float:

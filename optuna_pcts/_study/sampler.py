@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -18,20 +19,23 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
-from optuna.samplers._base import _INDEPENDENT_SAMPLING_WARNING_TEMPLATE
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
 from optuna_pcts._checks import check_integer
 from optuna_pcts._search.engine import Engine
-from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._space.axes import axis_of
+from optuna_pcts._space.parameters import Parameters
+from optuna_pcts._space.parameters import UNKNOWN
 from optuna_pcts._study.attributes import enqueued_params
 from optuna_pcts._study.attributes import record
 from optuna_pcts._study.attributes import record_delay
 from optuna_pcts._study.attributes import recorded_proposal
 from optuna_pcts._study.history import History
+from optuna_pcts._study.notices import Notices
 from optuna_pcts._study.pruner import PCTSPruner
 from optuna_pcts._study.settings import SearchSettings
+from optuna_pcts._study.unwrap import fixed_params_of
 from optuna_pcts._study.unwrap import pruner_of
 from optuna_pcts._tree.fidelity import DepthFidelity
 from optuna_pcts._tree.messages import Kind
@@ -48,10 +52,13 @@ _MAX_ENGINES = 4
 
 # The lowest fidelity of an objective that sizes its own work, unless the settings say otherwise.
 _LEAST_FIDELITY = 0.05
+# What a copy of the sampler does not take with it.
+_CACHE = ("_pid", "_lock", "_history", "_engines", "_read_for", "_full_step", "_positions")
+# Of so many of the newest trials the positions of all axes are kept.
+_MAX_POSITIONS = 4096
+
 # So many middles are asked before the first feedback. They are a good start, but not a good grid.
 _MANY_BLIND = 16
-
-_logger = optuna.logging.get_logger(f"optuna.{__name__}")
 
 
 class PCTSSampler(BaseSampler):
@@ -117,6 +124,12 @@ class PCTSSampler(BaseSampler):
             are learned from the trials, unfinished ones included, and the very first trial is
             random. An objective that suggests one of them from another range raises ValueError
             when it cannot have the proposed value, and is warned of otherwise.
+        conditions:
+            When the conditional parameters of ``search_space`` exist: for each of them its
+            parents, and the values of each under which it does, such as
+            ``{"gamma": {"kernel": ["rbf", "poly"]}}``. All of a parameter's parents must have one
+            of these; parents may be conditional themselves. ``{}`` says that none is conditional.
+            By default conditions are learned from the trials.
         n_startup_trials:
             Number of first trials left to ``independent_sampler``. The tree needs none.
         independent_sampler:
@@ -155,6 +168,7 @@ class PCTSSampler(BaseSampler):
         reward: str | tuple[float, float] = "clipped",
         split_order: Sequence[str | Sequence[str]] | None = None,
         search_space: Mapping[str, BaseDistribution] | None = None,
+        conditions: Mapping[str, Mapping[str, Collection[Any]]] | None = None,
         n_startup_trials: int = 0,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
@@ -172,6 +186,7 @@ class PCTSSampler(BaseSampler):
             reward=reward,
             split_order=() if split_order is None else split_order,
             search_space=search_space,
+            conditions=conditions,
             stale_after=stale_after,
         )
         self._n_startup_trials = n_startup_trials
@@ -180,8 +195,7 @@ class PCTSSampler(BaseSampler):
         self._seed = seed
         self._check_arguments()
         self._is_finishing = False
-        self._has_warned_of_failure = False
-        self._warned_of_constraints: set[str] = set()
+        self._notices = Notices()
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._forget()
 
@@ -205,10 +219,9 @@ class PCTSSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         if trial.number < self._n_startup_trials:
             return {}
-        if self.settings.search_space is not None:
-            return {n: d for n, d in self.settings.search_space.items() if not d.single()}
         with self._exclusive():
-            return self._read(study, trial).space.distributions()
+            parameters = self.settings.parameters(self._read(study, trial))
+        return parameters.with_one_range()
 
     def sample_relative(
         self,
@@ -217,11 +230,14 @@ class PCTSSampler(BaseSampler):
         search_space: dict[str, BaseDistribution],
     ) -> dict[str, Any]:
         self._raise_error_if_multi_objective(study)
-        if not search_space:
+        if trial.number < self._n_startup_trials and not search_space:
             return {}
         with self._exclusive():
             history = self._read(study, trial)
-            engine = self._engine_over(search_space, history, trial)
+            parameters = self._parameters(study, search_space, history)
+            if not parameters.distributions:
+                return {}
+            engine = self._engine_over(parameters, history, trial)
             # An enqueued trial may fix some parameters.
             fixed = {**enqueued_params(trial), **trial.params}
             has_fidelity = history.is_sized or isinstance(pruner_of(study), PCTSPruner)
@@ -240,11 +256,13 @@ class PCTSSampler(BaseSampler):
                 local_share=1.0 if is_last and local_share else local_share,
                 knows_all=knows_all,
             )
-        if proposal is not None:
+        positions = dict(zip(engine.space.names, proposal.point))
+        self._remember(trial, positions)
+        if proposal.asked is not None:
             fidelity, resource = self._fidelity_of(
                 trial, proposal, pruner_of(study), is_fixed=bool(fixed), is_last=is_last
             )
-            point = dict(zip(engine.space.names, proposal.point))
+            point = engine.space.existing(proposal.asked)
             record(study, trial, ProposalRecord(proposal.depth, point, fidelity, resource))
         return params
 
@@ -262,14 +280,19 @@ class PCTSSampler(BaseSampler):
                 f"The objective suggests `{param_name}` from {param_distribution}, but "
                 f"`search_space` says {expected}."
             )
-        if self._warn_independent_sampling and trial.number >= self._n_startup_trials:
-            self._warn_of_independence(study, trial, param_name)
+        if trial.number >= self._n_startup_trials:
+            position = self._position(trial, param_name)
+            if position is not None:
+                return axis_of(param_name, param_distribution).from_unit(position)
+            if self._warn_independent_sampling and self._is_known(study, trial, param_name):
+                sampler = self._independent_sampler
+                self._notices.of_independence(trial, param_name, sampler)
         if self._independent_sampler is not None:
             return self._independent_sampler.sample_independent(
                 study, trial, param_name, param_distribution
             )
-        space = SearchSpace({param_name: param_distribution})
-        return space.from_unit([self._rng(trial, param_name).random()])[param_name]
+        position = self._rng(trial, param_name).random()
+        return axis_of(param_name, param_distribution).from_unit(position)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
         if self._independent_sampler is not None:
@@ -313,6 +336,7 @@ class PCTSSampler(BaseSampler):
         self._engines: list[Engine] = []
         self._read_for: int | None = None
         self._full_step: int | None = None
+        self._positions: dict[int, dict[str, float]] = {}
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -328,7 +352,7 @@ class PCTSSampler(BaseSampler):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_pid", "_lock", "_history", "_engines", "_read_for", "_full_step"):
+        for name in _CACHE:
             del state[name]
         return state
 
@@ -363,26 +387,53 @@ class PCTSSampler(BaseSampler):
             if history.full_step != self._full_step:  # the fidelities of all trials with it
                 self._full_step, self._engines = history.full_step, []
             if history.has_constraints:
-                self._warn_of_constraints(study)
+                self._notices.of_constraints(study)
             self._engines = [engine for engine in self._engines if engine.is_valid]
             self._read_for = trial.number
         return history
 
-    def _engine_over(
-        self, distributions: dict[str, BaseDistribution], history: History, trial: FrozenTrial
-    ) -> Engine:
+    def _parameters(
+        self, study: optuna.Study, search_space: dict[str, BaseDistribution], history: History
+    ) -> Parameters:
+        """Return what is searched, without what somebody else decides."""
+        parameters = self.settings.parameters(history)
+        expected = parameters.with_one_range()
+        fixed = fixed_params_of(study)
+        parameters = parameters.without(
+            {n: fixed.get(n, UNKNOWN) for n in {*fixed, *expected} if n not in search_space}
+        )
+        if parameters.with_one_range() == search_space:
+            return parameters
+        others = {n: d for n, d in parameters.distributions.items() if n in parameters.floating}
+        return parameters.over({**others, **search_space})
+
+    def _engine_over(self, parameters: Parameters, history: History, trial: FrozenTrial) -> Engine:
         """Return the engine of a space, built from all trials if it is new."""
         for i, engine in enumerate(self._engines):
-            if engine.distributions == distributions:
+            if engine.parameters == parameters:
                 self._engines.append(self._engines.pop(i))  # the last one is dropped last
                 return engine
         engine = self.settings.engine(
-            distributions, history, on_failure=self._warn_of_failure, without=trial.number
+            parameters, history, on_failure=self._notices.of_failure, without=trial.number
         )
         self._engines = [*self._engines[1 - _MAX_ENGINES :], engine]
         return engine
 
     # ------------------------------------------------------------------ points
+
+    def _remember(self, trial: FrozenTrial, positions: dict[str, float]) -> None:
+        """Keep the position of every axis for parameters that turn out to exist after all."""
+        self._positions[trial.number] = positions
+        if len(self._positions) > _MAX_POSITIONS:
+            del self._positions[next(iter(self._positions))]
+
+    def _position(self, trial: FrozenTrial, param_name: str) -> float | None:
+        """Return where a parameter was to be, if it was proposed by position."""
+        positions: Mapping[str, float] | None = self._positions.get(trial.number)
+        if positions is None:  # asked by another process
+            proposal = recorded_proposal(trial)
+            positions = {} if proposal is None else proposal.point
+        return positions.get(param_name)
 
     def _rng(self, trial: FrozenTrial, purpose: str = "") -> np.random.Generator:
         """Return the generator of one trial.
@@ -440,43 +491,10 @@ class PCTSSampler(BaseSampler):
                 f"{self._warn_independent_sampling!r}."
             )
 
-    def _warn_of_failure(self, error: Exception) -> None:
-        """Warn, once, that asks around the best trials cannot be had from these values."""
-        if not self._has_warned_of_failure:
-            self._has_warned_of_failure = True
-            _logger.warning(
-                f"No point could be drawn from where the best one may be ({error!r}). The tree "
-                "asks instead. This is a bug: please report it, with the values of the study."
-            )
-
-    def _warn_of_constraints(self, study: optuna.Study) -> None:
-        """Say once that constraints are not searched: not to know is worse than to have none."""
-        if study.study_name not in self._warned_of_constraints:
-            self._warned_of_constraints.add(study.study_name)
-            _logger.warning(
-                f"The study `{study.study_name}` has constraints, which PCTSSampler does not use "
-                "yet: it searches where values are good, feasible or not. `recommend` leaves "
-                "infeasible trials out."
-            )
-
-    def _warn_of_independence(
-        self, study: optuna.Study, trial: FrozenTrial, param_name: str
-    ) -> None:
+    def _is_known(self, study: optuna.Study, trial: FrozenTrial, param_name: str) -> bool:
+        """Whether a parameter could have been searched."""
+        if self.settings.search_space is not None:
+            return True
         with self._exclusive():
             space = self._read(study, trial).space
-            if self.settings.search_space is None and not (
-                space.is_settled and space.knows(param_name)
-            ):
-                return  # nobody could know of it
-        sampler = self._independent_sampler
-        _logger.warning(
-            _INDEPENDENT_SAMPLING_WARNING_TEMPLATE.format(
-                param_name=param_name,
-                trial_number=trial.number,
-                independent_sampler_name=(
-                    "uniform sampling" if sampler is None else type(sampler).__name__
-                ),
-                sampler_name=type(self).__name__,
-                fallback_reason="its range is another one from trial to trial",
-            )
-        )
+            return space.is_settled and space.knows(param_name)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import optuna
@@ -21,6 +23,8 @@ from optuna_pcts._checks import checked_names
 from optuna_pcts._checks import checked_reward
 from optuna_pcts._search.config import LocalSearchConfig
 from optuna_pcts._search.engine import Engine
+from optuna_pcts._space.conditions import checked_conditions
+from optuna_pcts._space.parameters import Parameters
 from optuna_pcts._space.space import check_search_space
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._study.history import History
@@ -55,9 +59,12 @@ class SearchSettings:
     reward: str | tuple[float, float] = "clipped"
     split_order: Sequence[str | Sequence[str]] = ()
     search_space: Mapping[str, BaseDistribution] | None = None
+    conditions: Mapping[str, Mapping[str, Collection[Any]]] | None = None
     stale_after: float | None = None
     # Not an argument of the sampler: constants, to measure what each is worth.
     config: LocalSearchConfig = field(default_factory=LocalSearchConfig)
+    # What is searched, if it was given.
+    given: Parameters | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         check_has_method("policy", self.policy, "bound", "DUCBV()")
@@ -77,8 +84,17 @@ class SearchSettings:
         object.__setattr__(self, "reward", checked_reward(self.reward))
         if self.stale_after is not None:
             check_number("stale_after", self.stale_after, low=0.0)
+        given = None
         if self.search_space is not None:
             check_search_space(self.search_space)
+            conditions = {} if self.conditions is None else self.conditions
+            given = Parameters(
+                {n: d for n, d in self.search_space.items() if not d.single()},
+                checked_conditions(conditions, self.search_space),
+            )
+        elif self.conditions is not None:
+            raise ValueError("`conditions` are for a given `search_space`, which is missing.")
+        object.__setattr__(self, "given", given)
         names = checked_names(self.split_order)
         unknown = sorted(set(names) - set(self.search_space or names))
         if unknown:
@@ -114,9 +130,15 @@ class SearchSettings:
         # Somebody may be about to ask the same centre. Stay around it, but not on it.
         return 0.0 if knows_all else _NEAR_CENTER
 
+    def parameters(self, history: History) -> Parameters:
+        """Return what is searched: what was given, or what trials have shown."""
+        if self.given is None or self.conditions is not None:
+            return self.given or history.space.parameters()
+        return history.space.parameters().over(self.given.distributions)
+
     def engine(
         self,
-        distributions: Mapping[str, BaseDistribution],
+        parameters: Parameters,
         history: History,
         *,
         on_failure: Callable[[Exception], None] = lambda _: None,
@@ -124,20 +146,26 @@ class SearchSettings:
     ) -> Engine:
         """Build the search over a space from all trials, but for one that is about to be asked."""
         self._check_split_order(history)
-        space = SearchSpace(distributions, branching=self.branching, split_order=self.split_order)
+        space = SearchSpace(
+            parameters.distributions,
+            conditions=parameters.conditions,
+            floating=parameters.floating,
+            branching=self.branching,
+            split_order=self.split_order,
+        )
         reward = self.reward
         if not isinstance(reward, str):
             reward = history.oriented(reward)
         tree = Tree(
             space,
             self.policy,
-            self.instances(len(space)),
+            self.instances,
             self.prior_std,
             BiasModel(self.fidelity.bias),
             reward,
         )
         ordered = checked_names(self.split_order)
-        engine = Engine(distributions, space, tree, ordered, on_failure, self.config)
+        engine = Engine(parameters, space, tree, ordered, on_failure, self.config)
         for feedback in history.replay():
             if feedback.number != without:
                 engine.fold(feedback)
@@ -189,12 +217,11 @@ def tree_of(study: optuna.Study, history: History | None = None) -> tuple[Search
     settings = settings_of(study)
     if history is None:
         history = history_of(study, study.get_trials(deepcopy=False))
-    distributions = settings.search_space or history.space.distributions()
-    distributions = {n: d for n, d in distributions.items() if not d.single()}
-    if not distributions:
+    parameters = settings.parameters(history)
+    if not parameters.distributions:
         raise ValueError(
             "There is no tree yet: no trial shows a parameter that could be searched."
         )
     with np.errstate(all="ignore"):  # values may be as large or as small as floats can be
-        engine = settings.engine(distributions, history)
+        engine = settings.engine(parameters, history)
     return engine.space, engine.tree

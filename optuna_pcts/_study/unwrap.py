@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import optuna
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
+from optuna.samplers import PartialFixedSampler
 
 
 def sampler_of(study: optuna.Study) -> BaseSampler:
@@ -13,6 +16,17 @@ def sampler_of(study: optuna.Study) -> BaseSampler:
     while isinstance(inner := getattr(sampler, "_base_sampler", None), BaseSampler):
         sampler = inner
     return sampler
+
+
+def fixed_params_of(study: optuna.Study) -> dict[str, Any]:
+    """Return the parameters that a PartialFixedSampler around the sampler of a study fixes."""
+    fixed: dict[str, Any] = {}
+    sampler = study.sampler
+    while isinstance(inner := getattr(sampler, "_base_sampler", None), BaseSampler):
+        if isinstance(sampler, PartialFixedSampler):
+            fixed = {**sampler._fixed_params, **fixed}
+        sampler = inner
+    return fixed
 
 
 def pruner_of(study: optuna.Study) -> BasePruner:

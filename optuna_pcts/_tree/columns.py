@@ -38,6 +38,7 @@ class Columns:
 class Nodes(Columns):
     parent: NDArray[np.int32]
     depth: NDArray[np.int32]
+    n_active: NDArray[np.int32]  # axes that exist everywhere in the cell
     first_child: NDArray[np.int32]  # -1: a leaf; children stand side by side, after the parent
     n_children: NDArray[np.int32]
     dim: NDArray[np.int32]

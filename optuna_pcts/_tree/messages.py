@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field
 import enum
 from typing import Any
 from typing import NamedTuple
@@ -35,10 +36,11 @@ class Kind(enum.Enum):
 class Proposal:
     """Where to ask."""
 
-    point: list[float]  # position in the unit cube
+    point: list[float]  # position in the unit cube, also along axes that do not exist there
     depth: int  # of the cell
     fidelity: float  # z_h, by its depth
     kind: Kind
+    asked: list[float] | None = None  # the same as the tree has it; None: outside of the space
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Feedback:
     curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
     ended_at: float = 0.0  # seconds; 0 if it has not, or nobody knows
     is_feasible: bool = True  # as far as it has said
+    # Of the parameters.
+    distributions: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Leaf:
     """The cell chosen to be asked."""
 
     depth: int
+    n_active: int  # axes that exist everywhere in it
     lower: list[float]
     upper: list[float]
     is_empty: bool  # False: a single value, or a cell that fixed coordinates let nobody leave
@@ -89,6 +94,7 @@ class CellView(NamedTuple):
     depth: int
     lower: tuple[float, ...]
     upper: tuple[float, ...]
+    n_active: int  # axes that exist everywhere in it
     is_leaf: bool
     n_asked: int
     n_told: int

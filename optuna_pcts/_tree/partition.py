@@ -9,7 +9,9 @@ from typing import NamedTuple
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from optuna_pcts._arrays import FloatArray
 from optuna_pcts._tree.columns import Nodes
 from optuna_pcts._tree.columns import Scalars
 from optuna_pcts._tree.columns import Trials
@@ -39,6 +41,14 @@ class Splitter(Protocol):
         """Return the cut of a cell, or None when it cannot be cut any more."""
         ...
 
+    def n_active(self, lower: Sequence[float], upper: Sequence[float]) -> int:
+        """Return the number of axes that exist everywhere in a cell."""
+        ...
+
+    def active(self, points: FloatArray) -> NDArray[np.bool_] | None:
+        """Return whether each axis exists at each point; None if all always do."""
+        ...
+
 
 class Partition:
     """Cells of the unit cube, each cut into its children, and the trials inside them.
@@ -57,6 +67,7 @@ class Partition:
         self._nodes = Nodes(
             parent=(np.int32, -1, ()),
             depth=(np.int32, 0, ()),
+            n_active=(np.int32, 0, ()),
             first_child=(np.int32, -1, ()),
             n_children=(np.int32, 0, ()),
             dim=(np.int32, -1, ()),
@@ -87,6 +98,7 @@ class Partition:
         self._nodes.extend(1)
         root = self._root_cell()
         self._nodes.final[0] = splitter.split(*root) is None
+        self._nodes.n_active[0] = splitter.n_active(*root)
 
     @property
     def n_nodes(self) -> int:
@@ -115,8 +127,8 @@ class Partition:
         found: list[float] = self._trials.point[:, number].tolist()
         return found
 
-    def locate(self, point: Sequence[float]) -> tuple[int, bool]:
-        """Return the depth of the deepest cell that contains a point, and whether it is taken.
+    def locate(self, point: Sequence[float]) -> tuple[int, int, bool]:
+        """Return depth and number of axes of a point's smallest cell, and whether it is taken.
 
         It is if a trial was asked there, or in a cell of one single value: the same again would
         be a replicate.
@@ -128,7 +140,7 @@ class Partition:
         while number >= 0 and not is_taken:
             is_taken = bool((np.abs(trials.point[:, number] - point) <= self._tolerance).all())
             number = int(trials.next[number])
-        return int(nodes.depth[node]), is_taken
+        return int(nodes.depth[node]), int(nodes.n_active[node]), is_taken
 
     # ------------------------------------------------------------------ cells
 
@@ -195,6 +207,7 @@ class Partition:
             cell = (lower.copy(), upper.copy())
             self._narrow(cell, nodes.scalars(), node, child)
             nodes.final[child] = self._splitter.split(*cell) is None
+            nodes.n_active[child] = self._splitter.n_active(*cell)
             nodes.center[:, child] = [(a + b) / 2 for a, b in zip(*cell)]
         number = int(nodes.first_trial[node])
         nodes.first_trial[node] = -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 import math
@@ -41,7 +42,7 @@ class Statistics(Partition):
         policy:
             The bandit that bounds each cell's reward.
         instances:
-            (nu, rho) of each smoothness instance.
+            Returns (nu, rho) of each smoothness instance, for a number of axes.
         prior_std:
             How many standard deviations above the prior a cell without feedback is taken to be.
             None: infinitely many, as in the paper.
@@ -55,15 +56,17 @@ class Statistics(Partition):
         self,
         splitter: Splitter,
         policy: Policy,
-        instances: Sequence[tuple[float, float]],
+        instances: Callable[[int], Sequence[tuple[float, float]]],
         prior_std: float | None = None,
         bias: BiasModel | None = None,
         reward: str | tuple[float, float] = "clipped",
     ) -> None:
-        super().__init__(splitter, len(instances))
+        n_dims = len(splitter.tolerance)
+        # A column for each number of axes that a cell may have.
+        table = np.array([instances(n) for n in range(n_dims + 1)])
+        super().__init__(splitter, table.shape[1])
         self._policy = policy
-        self._nu = np.array([[nu] for nu, _ in instances])
-        self._rho = np.array([[rho] for _, rho in instances])
+        self._nu, self._rho = table.transpose(2, 1, 0)
         self._dirty: set[int] = set()  # nodes whose b_min must be computed anew
         self._partial: set[int] = set()  # trials with unknown coordinates
         self._log_t = 0.0
@@ -132,14 +135,14 @@ class Statistics(Partition):
         rows = np.flatnonzero(self._trials.ended[: self._trials.length])
         return dict(zip(rows.tolist(), self._rewards.of(self._expected(rows)).tolist()))
 
-    def fidelity(self, depth: int) -> float:
-        """Return the fidelity z_h of a depth: the lowest whose bias is within the diameter."""
-        return self._rewards.fidelity(float(self._diameter(depth)))
+    def fidelity(self, depth: int, n_active: int) -> float:
+        """Return the fidelity z_h of a cell: the lowest whose bias is within the diameter."""
+        return self._rewards.fidelity(float(self._diameter(depth, n_active)))
 
-    def _diameter(self, depth: Any) -> Any:
+    def _diameter(self, depth: Any, n_active: Any) -> Any:
         """Return the diameter, in rewards, that the fidelity goes by: that of one instance."""
         i = len(self._nu) // 2
-        return self._nu[i, 0] * self._rho[i, 0] ** depth
+        return self._nu[i, n_active] * self._rho[i, n_active] ** depth
 
     def _count_told(self, number: int, sign: int) -> None:
         nodes = self._nodes
@@ -204,9 +207,15 @@ class Statistics(Partition):
         if self._prior_std is not None:
             rows = self._located(reference)
             points, rewards = trials.point[:, rows].T, self._rewards.of(self._expected(rows))
-            enough = len(points) >= AdditiveModel.n_trials_needed(self._n_dims)
+            active = self._splitter.active(points)
+            n_dims = self._n_dims
+            if active is not None and len(points):
+                n_dims = math.ceil(active.sum() / len(points))
+            enough = len(points) >= AdditiveModel.n_trials_needed(n_dims)
             self._prior = (
-                AdditiveModel(points, rewards, self._splitter.categories) if enough else None
+                AdditiveModel(points, rewards, self._splitter.categories, active)
+                if enough
+                else None
             )
         return True
 
@@ -294,12 +303,13 @@ class Statistics(Partition):
         n = np.maximum(n_told, 1.0)
         mean = nodes.total[rows] / n
         variance = np.maximum(nodes.square[rows] / n - mean * mean, 0.0)
-        depth = nodes.depth[rows].astype(float)
+        depth, n_active = nodes.depth[rows].astype(float), nodes.n_active[rows]
         if self._prior is not None and not told.all():
             # As wide as it would be after one feedback.
             assert self._prior_std is not None
             centers = nodes.center[:, rows][:, ~told].T.astype(float)
-            mean[~told] = self._prior.predict(centers) + self._prior_std * self._prior.std
+            predicted = self._prior.predict(centers, self._splitter.active(centers))
+            mean[~told] = predicted + self._prior_std * self._prior.std
         bound = self._policy.bound(
             NodeStatistics(
                 mean=mean,
@@ -321,7 +331,7 @@ class Statistics(Partition):
         bias = nodes.bias[rows] / n
         if self._rewards.is_partial:
             at_most = float(self._rewards.zeta(0.0))
-            bias = np.where(told, bias, np.minimum(self._diameter(depth), at_most))
+            bias = np.where(told, bias, np.minimum(self._diameter(depth, n_active), at_most))
         bound = bound + bias
         if self._prior is None:
             bound = np.where(told, bound, math.inf)
@@ -331,7 +341,9 @@ class Statistics(Partition):
         # then it comes after all others.
         bound = np.where(final & told & self._is_exact, bound - _LAST, bound)
         bound = np.where(final & (nodes.n_asked[rows] > nodes.n_ended[rows]), -math.inf, bound)
-        diameter: FloatArray = np.where(final, 0.0, self._nu * self._rho**depth)
+        diameter: FloatArray = np.where(
+            final, 0.0, self._nu[:, n_active] * self._rho[:, n_active] ** depth
+        )
         return bound + diameter
 
     def _levels(self) -> Iterable[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]]:

@@ -96,6 +96,7 @@ class Tree(Statistics):
                 depth=int(nodes.depth[node]),
                 lower=tuple(cell[0]),
                 upper=tuple(cell[1]),
+                n_active=int(nodes.n_active[node]),
                 is_leaf=bool(nodes.first_child[node] < 0),
                 n_asked=n_asked,
                 n_told=n_told,
@@ -165,7 +166,7 @@ class Tree(Statistics):
                 child = first + _argmax(scores, asked, rng, only_empty and 0 in asked)
             self._narrow(cell, columns, node, child)
             node = child
-        return Leaf(int(nodes.depth[node]), lower, upper, not columns.n_asked[node])
+        return self._leaf(node, lower, upper)
 
     def select_level(self, rng: np.random.Generator) -> Leaf | None:
         """Return an empty cell of one depth next to where it is best, or None if there is none.
@@ -202,7 +203,12 @@ class Tree(Statistics):
             child = int(rng.choice(children[fewest == fewest.min()]))
             self._narrow(cell, nodes.scalars(), node, child)
             node = child
-        return Leaf(int(nodes.depth[node]), *cell, not nodes.n_asked[node])
+        return self._leaf(node, *cell)
+
+    def _leaf(self, node: int, lower: list[float], upper: list[float]) -> Leaf:
+        nodes = self._nodes
+        depth, n_active = int(nodes.depth[node]), int(nodes.n_active[node])
+        return Leaf(depth, n_active, lower, upper, not nodes.n_asked[node])
 
     # ------------------------------------------------------------------ trials come and go
 

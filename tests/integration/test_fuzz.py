@@ -29,6 +29,7 @@ from optuna.trial import TrialState
 import pytest
 
 from optuna_pcts import PCTSSampler
+from optuna_pcts._space.parameters import Parameters
 
 
 SPACE: dict[str, BaseDistribution] = {
@@ -144,7 +145,7 @@ class Study(RuleBasedStateMachine):
         assert isinstance(sampler, PCTSSampler)
         ghost = _ghost(len(self.study.trials))
         with sampler._exclusive():
-            sampler._engine_over(dict(SPACE), sampler._read(self.study, ghost), ghost)
+            sampler._engine_over(Parameters(SPACE), sampler._read(self.study, ghost), ghost)
         sampler._read_for = None
         tree = tree_of(sampler)
         trials = range(len(self.study.trials))

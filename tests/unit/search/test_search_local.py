@@ -11,6 +11,7 @@ import pytest
 
 from optuna_pcts import DUCBV
 from optuna_pcts import PCTSSampler
+from optuna_pcts import Smoothness
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._search.distribution import SearchDistribution
 from optuna_pcts._search.local import LocalSearch
@@ -51,7 +52,7 @@ def local_search(
     if points is None:
         points = np.random.default_rng(0).random((len(values), 2))
     space = SearchSpace({"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)})
-    tree = Tree(space, DUCBV(), [(1.0, 0.5)])
+    tree = Tree(space, DUCBV(), Smoothness(1.0, 0.5).instances)
     for number, (point, value) in enumerate(zip(points, values)):
         tree.place(number, point.tolist())
         tree.tell(number, value)

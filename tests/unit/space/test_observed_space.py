@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from helpers import UNIT
@@ -19,7 +20,7 @@ from optuna_pcts._study.history import History
 def observed(study: optuna.Study) -> dict[str, BaseDistribution]:
     history = History(study)
     history.update(datetime.now())
-    return history.space.distributions()
+    return history.space.parameters().with_one_range()
 
 
 def test_a_study_without_trials_has_no_space(memory_study: optuna.Study) -> None:
@@ -31,7 +32,7 @@ def test_the_space_is_what_trials_have_whether_all_have_it_or_not(study: optuna.
     add_trial(study, TrialState.PRUNED, params={"z": 0.5, "x": 0.5})
     history = History(study)
     history.update(datetime.now())
-    assert history.space.distributions() == dict.fromkeys("xyz", UNIT)
+    assert history.space.parameters().distributions == dict.fromkeys("xyz", UNIT)
     assert history.space.names() == {"x", "y", "z"}
     assert history.space.is_settled
 
@@ -92,13 +93,13 @@ def test_the_space_grows_with_the_first_running_trial(study: optuna.Study) -> No
     history = History(study)
     trial = study.ask()
     history.update(datetime.now())
-    assert history.space.distributions() == {}
+    assert history.space.parameters().distributions == {}
     trial.suggest_float("x", 0, 1)
     history.update(datetime.now())
-    assert history.space.distributions() == {"x": UNIT}
+    assert history.space.parameters().distributions == {"x": UNIT}
     trial.suggest_float("y", 0, 1)
     history.update(datetime.now())
-    assert history.space.distributions() == {"x": UNIT, "y": UNIT}
+    assert history.space.parameters().distributions == {"x": UNIT, "y": UNIT}
     assert not history.space.is_settled
 
 
@@ -108,17 +109,18 @@ def test_a_range_that_changed_once_is_that_of_the_newest_trial(study: optuna.Stu
     for distribution in (UNIT, UNIT, wide, wide):
         study.tell(study.ask({"x": distribution}), 1.0)
         history.update(datetime.now())
-        assert history.space.distributions() == {"x": distribution}
+        assert history.space.parameters().distributions == {"x": distribution}
     assert observed(study) == {"x": wide}
 
 
-def test_a_range_that_goes_back_and_forth_is_left_out(memory_study: optuna.Study) -> None:
-    for high in (1.0, 2.0, 1.0):
+@pytest.mark.parametrize("highs", [(1.0, 2.0, 1.0), range(1, 30)])
+def test_a_range_that_differs_from_trial_to_trial_is_searched_by_position(
+    memory_study: optuna.Study, highs: Sequence[float]
+) -> None:
+    for high in highs:
         memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
-    assert observed(memory_study) == {"y": UNIT}
-
-
-def test_a_range_that_is_new_in_every_trial_is_left_out(memory_study: optuna.Study) -> None:
-    for high in range(1, 30):
-        memory_study.tell(memory_study.ask({"x": FloatDistribution(0.0, high), "y": UNIT}), 1.0)
-    assert observed(memory_study) == {"y": UNIT}
+    history = History(memory_study)
+    history.update(datetime.now())
+    parameters = history.space.parameters()
+    assert parameters.floating == {"x"}
+    assert parameters.with_one_range() == {"y": UNIT}

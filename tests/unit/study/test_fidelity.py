@@ -109,14 +109,17 @@ def feedback(study: optuna.Study) -> dict[int, Feedback]:
 def test_with_a_known_bias_the_fidelity_is_the_formula_of_the_paper() -> None:
     """z_h = 1 - nu rho^h / C for zeta(z) = C (1 - z), in units of the reward."""
     tree = Tree(
-        SearchSpace({"x": UNIT}), DUCBV(), [(0.5, 0.8)], bias=BiasModel(LinearBias(scale=4.0))
+        SearchSpace({"x": UNIT}),
+        DUCBV(),
+        Smoothness(0.5, 0.8).instances,
+        bias=BiasModel(LinearBias(scale=4.0)),
     )
     for number, value in enumerate((0.0, 1.0, 3.0)):  # one reward is 3 - 1 = 2
         tree.place(number, [number / 3 + 0.1])
         tree.tell(number, value)
     tree.refresh()
     for depth in range(20):
-        assert tree.fidelity(depth) == pytest.approx(1 - 2 * 0.5 * 0.8**depth / 4)
+        assert tree.fidelity(depth, n_active=1) == pytest.approx(1 - 2 * 0.5 * 0.8**depth / 4)
 
 
 def test_the_deeper_the_higher_and_the_pruner_ends_it_there() -> None:
@@ -427,7 +430,7 @@ def test_a_live_and_a_fresh_sampler_agree(storage: BaseStorage, n_jobs: int) -> 
     trial_id = new_trial(study)
     assert propose(fresh, study, trial_id) == propose(live, study, trial_id)
     ours, theirs = tree_of(live), tree_of(fresh)
-    assert [ours.fidelity(h) for h in range(9)] == [theirs.fidelity(h) for h in range(9)]
+    assert [ours.fidelity(h, 2) for h in range(9)] == [theirs.fidelity(h, 2) for h in range(9)]
     assert ours._nodes.bias[0] == pytest.approx(theirs._nodes.bias[0])
     assert ours._nodes.total[0] == pytest.approx(theirs._nodes.total[0])
 

@@ -18,6 +18,7 @@ from helpers import sphere
 from helpers import SQUARE
 from helpers import tree_of
 from helpers import UNIT
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
@@ -100,17 +101,25 @@ def changing(trial: optuna.Trial) -> float:
     return x + trial.suggest_float("depends", 0, x)
 
 
-def test_a_range_that_changes_is_sampled_independently_with_a_warning(
+def test_a_range_that_depends_on_another_parameter_is_searched_without_a_warning(
     optuna_log: pytest.LogCaptureFixture,
 ) -> None:
-    run_study(changing, 40)
+    study = run_study(lambda t: (changing(t) - 0.9) ** 2, 80)
+    assert optuna_log.text == ""
+    assert np.median([t.value for t in study.trials[40:]]) < 0.01  # of a random point: 0.05
+
+
+def test_what_is_sampled_blindly_is_warned_of(optuna_log: pytest.LogCaptureFixture) -> None:
+    run_study(changing, 5, PCTSSampler(seed=0, search_space={"x": FloatDistribution(0.5, 1)}))
     assert "depends" in optuna_log.text
     assert "PCTSSampler" in optuna_log.text
     assert "`x`" not in optuna_log.text
 
 
 def test_the_warning_can_be_switched_off(optuna_log: pytest.LogCaptureFixture) -> None:
-    run_study(changing, 40, PCTSSampler(seed=0, warn_independent_sampling=False))
+    space: dict[str, BaseDistribution] = {"x": FloatDistribution(0.5, 1)}
+    sampler = PCTSSampler(seed=0, search_space=space, warn_independent_sampling=False)
+    run_study(changing, 5, sampler)
     assert optuna_log.text == ""
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from optuna_pcts import DUCBV
 from optuna_pcts import LinearBias
+from optuna_pcts import Smoothness
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.fidelity import BiasModel
 from optuna_pcts._tree.tree import Tree
@@ -21,7 +22,7 @@ def test_the_bound_carries_the_mean_bias_of_its_feedback() -> None:
     bounds = []
     for fidelities in ((1.0, 1.0, 1.0), (1.0, 0.5, 0.75)):
         bias = BiasModel(LinearBias(scale=2.0))
-        tree = Tree(SearchSpace({"x": UNIT}), DUCBV(), [(0.5, 0.8)], bias=bias)
+        tree = Tree(SearchSpace({"x": UNIT}), DUCBV(), Smoothness(0.5, 0.8).instances, bias=bias)
         for number, (value, z) in enumerate(zip((0.0, 1.0, 3.0), fidelities)):
             tree.place(number, [number / 3 + 0.1])
             tree.tell(number, value, z)

@@ -21,6 +21,7 @@ import pytest
 from optuna_pcts import DUCB1
 from optuna_pcts import DUCBV
 from optuna_pcts import NodeStatistics
+from optuna_pcts import Smoothness
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._space.space import SearchSpace
 from optuna_pcts._tree.policies import Policy
@@ -47,7 +48,7 @@ def make_tree(
     prior_std: float | None = None,
 ) -> Tree:
     search_space = SearchSpace(space, branching=branching)
-    return Tree(search_space, policy or DUCBV(), instances, prior_std)
+    return Tree(search_space, policy or DUCBV(), lambda _: instances, prior_std)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -212,7 +213,7 @@ def test_the_best_is_not_as_bad_as_a_failure_where_most_values_are_the_best() ->
 def test_values_become_rewards_as_is_asked_for(
     reward: str | tuple[float, float], rewards: list[float]
 ) -> None:
-    tree = Tree(SearchSpace(LINE), DUCBV(), [(1.0, 0.5)], reward=reward)
+    tree = Tree(SearchSpace(LINE), DUCBV(), Smoothness(1.0, 0.5).instances, reward=reward)
     values = [2.0, 3.0, 5.0, 12.0, math.nan, -math.inf, math.inf]
     for number, value in enumerate(values):
         tree.place(number, [number / 10])
@@ -227,7 +228,7 @@ def test_values_become_rewards_as_is_asked_for(
 
 @pytest.mark.parametrize("reward", ["range", (1.0, 2.0)])
 def test_equal_values_are_not_as_bad_as_a_failure(reward: str | tuple[float, float]) -> None:
-    tree = Tree(SearchSpace(LINE), DUCBV(), [(1.0, 0.5)], reward=reward)
+    tree = Tree(SearchSpace(LINE), DUCBV(), Smoothness(1.0, 0.5).instances, reward=reward)
     for number, value in enumerate([2.0, 2.0, math.nan]):
         tree.place(number, [number / 10])
         tree.tell(number, value)
@@ -472,7 +473,7 @@ def test_every_ask_finds_a_cell_of_its_own(case: tuple[int, list[Event]], seed: 
     """An empty one, or a single value."""
     branching, events = case
     space = SearchSpace(MIXED, branching=branching)
-    tree = Tree(space, DUCBV(), INSTANCES, 2.0)
+    tree = Tree(space, DUCBV(), lambda _: INSTANCES, 2.0)
     fill(tree, events)
     leaf = tree.select(seed, rng(seed))
     point = space.to_unit(space.from_unit([(a + b) / 2 for a, b in zip(leaf.lower, leaf.upper)]))
@@ -484,12 +485,12 @@ def test_every_ask_finds_a_cell_of_its_own(case: tuple[int, list[Event]], seed: 
 
 def test_a_tree_knows_at_which_points_it_was_asked() -> None:
     space = SearchSpace({"x": FloatDistribution(1e-4, 3, log=True), "y": FloatDistribution(0, 7)})
-    tree = Tree(space, DUCBV(), [(1.0, 0.5)])
+    tree = Tree(space, DUCBV(), Smoothness(1.0, 0.5).instances)
     positions = (np.random.default_rng(0).integers(0, 3, (20, 2)) / 2).tolist()
     for number, position in enumerate(positions):  # corners, and centres of cells
         point = space.to_unit(space.from_unit(position))
         assert point is not None
-        assert tree.locate(point)[1] == (position in positions[:number])
+        assert tree.locate(point)[2] == (position in positions[:number])
         tree.place(number, point)
 
 

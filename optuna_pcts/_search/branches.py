@@ -1,0 +1,92 @@
+"""Local asks where some parameters exist in some branches only.
+
+A branch is the set of axes that exist. The process compares points of all branches (along an axis
+that one of them lacks it takes the mean of the best ones that have it); but what is drawn is drawn
+in one branch, from what is good in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optuna_pcts._arrays import FloatArray
+
+
+BoolArray = NDArray[np.bool_]
+# Whether each axis exists at each point; None if all always do.
+Active = Callable[[FloatArray], BoolArray | None]
+
+# So many of the best trials that have an axis say where to begin along it, with so much noise, in
+# the cube's side; ...
+_N_DONORS = 8
+_STEP = 0.1
+# ... but this part of the points begins anywhere: they may all be alike.
+_ANYWHERE = 0.5
+
+
+class Branches:
+    """The branches that trials are in.
+
+    Args:
+        points:
+            Where the trials are, the best first.
+        active:
+            Which axes exist there.
+    """
+
+    def __init__(self, points: FloatArray, active: BoolArray) -> None:
+        self._points, self._active = points, active
+
+    @property
+    def n_active(self) -> int:
+        """Number of axes that exist at a point, on average, rounded up."""
+        return int(np.ceil(self._active.sum() / max(len(self._active), 1)))
+
+    def best_of_each(self) -> NDArray[np.intp]:
+        """Return the best trial of each branch."""
+        _, first = np.unique(self._active, axis=0, return_index=True)
+        return np.sort(first)
+
+    def filled(self, point: FloatArray, known: BoolArray, rng: np.random.Generator) -> FloatArray:
+        """Return a point with positions for axes of which nothing is known in its branch.
+
+        They come from one of the best trials that have all or most of them.
+        """
+        missing = ~known
+        if not missing.any():
+            return point
+        filled = np.where(missing, rng.random(len(point)), point)
+        step = _STEP * rng.standard_normal(len(point))
+        if rng.random() < _ANYWHERE:
+            return filled
+        n_had = self._active[:, missing].sum(axis=1)
+        donors = np.flatnonzero(n_had == n_had.max(initial=0))[:_N_DONORS]
+        donor = donors[rng.integers(len(donors))]
+        taken = missing & self._active[donor]
+        near: FloatArray = np.clip(self._points[donor] + step, 0.0, 1.0)
+        return np.where(taken, near, filled)
+
+
+def in_branches(points: FloatArray, active: BoolArray) -> list[FloatArray]:
+    """Return points in groups: one for each branch."""
+    _, branch = np.unique(active, axis=0, return_inverse=True)
+    branch = branch.reshape(len(points))
+    return [points[branch == i] for i in range(int(branch.max(initial=-1)) + 1)]
+
+
+def around(
+    donors: FloatArray,
+    weights: FloatArray,
+    std: FloatArray,
+    size: int,
+    rng: np.random.Generator,
+    unordered: NDArray[np.intp],
+) -> FloatArray:
+    """Return donors, and points around them with the same categories, some on faces."""
+    chosen = donors[rng.choice(len(donors), size, p=weights / weights.sum())]
+    points = np.clip(chosen + std * rng.standard_normal(chosen.shape), 0.0, 1.0)
+    points[:, unordered] = chosen[:, unordered]
+    return np.concatenate([donors, points])
