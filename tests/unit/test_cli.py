@@ -48,9 +48,7 @@ def database(journal: Path) -> str:
     return url
 
 
-def test_the_report_has_all_its_parts(
-    journal: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_has_all_its_parts(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(journal), "see", "--next", "4"]) == 0
     out = capsys.readouterr().out
     headings = [line.split("  ")[0] for line in out.splitlines() if line and line[0] != " "]
