@@ -82,9 +82,9 @@ class DepthFidelity:
             The lowest fidelity to be used. By default that of ``min_resource`` where there is a
             :class:`PCTSPruner`, which is a lower limit in any case, and otherwise 0.05.
         full_share:
-            Share of the trials that are evaluated at full fidelity whatever their depth. The bias
-            is learned from their curves, and the recommendation is one of them. (Local asks
-            around the argmax of the posterior mean are at full fidelity in any case.)
+            Share of the trials that are evaluated at full fidelity whatever their depth: the bias
+            is learned from their curves, and only trials at full fidelity are recommended. (Local
+            asks around the argmax of the posterior mean are at full fidelity in any case.)
         n_trials:
             Number of trials the study will have, if it is known: the last tenth of them is
             evaluated at full fidelity, around the best. (:class:`CostBudget` does this by
