@@ -160,7 +160,7 @@ def test_a_comparison_is_replayed_kept_and_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     run_module("benchmarks.ml.report", "--results", str(tmp_path), "--output", str(page))
     text = page.read_text()
-    assert "## Replayed: time for 30 whole evaluations, 2 workers, 1 seed" in text
+    assert "## Replayed: time for 30 full evaluations, 2 workers, 1 seed" in text
     assert "2 workers, delay constant 4, 1 seed" in text
     assert "| 16 / 81 / 40 |" in text  # table 7 of the paper
 
