@@ -1,1 +1,1 @@
-"""Measures the sampler: how fast it is, and how well it does."""
+"""Benchmarks of the sampler: speed, and quality of the results."""

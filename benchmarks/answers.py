@@ -58,9 +58,9 @@ class Function:
         loss:
             The value there without noise.
         scale:
-            What a random point has, about.
+            A typical loss of a random point.
         least:
-            The smallest regret that matters, in scales: that of the best step, say.
+            The smallest regret that matters, in scales: for example that of the best step.
     """
 
     suggest: Callable[[optuna.Trial], Params]
@@ -191,7 +191,7 @@ def _table(rng: np.random.Generator) -> Function:
 
 
 def _branches(rng: np.random.Generator) -> Function:
-    """A choice of learner with parameters of its own; one of them is the best."""
+    """Learners with parameters of their own (conditional); one of the learners is the best."""
     names = ("tree", "linear", "kernel")
     level = dict(zip(names, rng.permutation([0.0, 1.0, 2.0])))
     best = {name: rng.uniform(0.2, 0.8, 2) for name in names}
@@ -210,7 +210,7 @@ def _branches(rng: np.random.Generator) -> Function:
 
 
 def _growing(rng: np.random.Generator) -> Function:
-    """A range that somebody widens while the study runs."""
+    """A range that is widened while the study runs."""
     best = rng.uniform(1.0, 3.0, 2)
 
     def suggest(trial: optuna.Trial) -> Params:
@@ -253,7 +253,7 @@ NOISES: Mapping[str, Callable[[float, float, np.random.Generator], float]] = {
         (loss + 0.2 * scale) * math.exp(0.3 * rng.standard_normal()) - 0.2 * scale
     ),
     "outliers": _outliers,
-    # The curve of a training, of which cheap parts are evaluated.
+    # A learning curve, evaluated at several fidelities.
     "partial": lambda loss, scale, rng: loss + 0.05 * scale * rng.standard_normal(),
 }
 _N_STEPS = 9
@@ -277,13 +277,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """What `recommend` makes of it.
+    """The result of `recommend`.
 
     Attributes:
         regret, regret_best:
             Of the recommended trial and of the best one, in scales of the function.
         is_covered:
-            Whether the interval holds the value without noise of what is recommended.
+            Whether the interval contains the noise-free value of the recommended trial.
         width:
             Of the interval, in scales.
     """
@@ -326,7 +326,7 @@ def execute(run: Run, studies: Path | None = None) -> Result:
         run:
             What to run.
         studies:
-            A folder that keeps the trials. Where it has them, only the answer is sought again.
+            A folder that keeps the trials. Where it has them, only `recommend` is run again.
     """
     function = _function(run)
     kept = studies and studies / f"{'-'.join(map(str, astuple(run)))}.pickle"
@@ -376,7 +376,7 @@ def kinds() -> list[tuple[str, str]]:
 
 
 def _ratio(run: Run, result: Result) -> float:
-    """Return regret over that of the best trial, both at least what matters."""
+    """Return the regret over that of the best trial, both bounded below by what matters."""
     least = _function(run).least
     return max(result.regret, least) / max(result.regret_best, least)
 
@@ -435,7 +435,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="the page")
     parser.add_argument(
         "--studies", type=Path, metavar="DIR",
-        help="keep the trials of each run here; if they are here, only seek the answer again",
+        help="keep the trials of each run here; if they are here, only run `recommend` again",
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (all cores)")
     args = parser.parse_args()

@@ -65,7 +65,7 @@ Make = Callable[[np.random.Generator], Landscape]
 def _basins(
     centers: FloatArray, depths: FloatArray, slopes: FloatArray, noise_std: float
 ) -> Landscape:
-    """Return bowls side by side, the first one the deepest."""
+    """Return the minimum of several bowls, the first one the deepest."""
 
     def all_of(x: FloatArray) -> FloatArray:
         bowls: FloatArray = depths + slopes * ((x - centers) ** 2).sum(axis=1)
@@ -173,11 +173,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """What it ends with.
+    """The point that a study ends with.
 
     Attributes:
         regret:
-            Of the point without noise.
+            Of the point, without noise.
         is_found:
             Whether it lies in the deepest basin.
     """

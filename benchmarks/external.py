@@ -1,4 +1,4 @@
-"""Optimisers of other libraries as Optuna samplers. What they need is imported with the first."""
+"""Optimisers of other libraries as Optuna samplers. Libraries are imported when first used."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from benchmarks.problems import Space
 
 
 class SMACSampler(AskAndTell):
-    """SMAC3 at its defaults for hyperparameters: a random forest, asked and told.
+    """SMAC3 with its defaults for hyperparameters (a random forest), through ask and tell.
 
-    Any number of asks may be open. A configuration may be asked again: SMAC knows of noise.
+    Any number of asks may be open. A configuration may be asked again, as SMAC allows for noise.
 
     Args:
         space:
@@ -26,7 +26,7 @@ class SMACSampler(AskAndTell):
         seed:
             Seed of its random numbers.
         n_evaluations:
-            How many evaluations there will be: its first random ones are a share of them.
+            How many evaluations there will be; its initial random design is a share of them.
     """
 
     def __init__(self, space: Space, *, seed: int, n_evaluations: int) -> None:
@@ -39,7 +39,7 @@ class SMACSampler(AskAndTell):
         self._configurations = ConfigurationSpace(
             space={name: _hyperparameter(name, d) for name, d in space.items()}, seed=seed
         )
-        # It writes nothing there as long as it is told not to save, but looks for an earlier run.
+        # It saves nothing there, but looks for an earlier run.
         with TemporaryDirectory() as directory:
             scenario = Scenario(
                 self._configurations,
@@ -54,9 +54,9 @@ class SMACSampler(AskAndTell):
         from joblib import parallel_config
 
         try:
-            with parallel_config("sequential"):  # threads for ten small trees only wait
+            with parallel_config("sequential"):  # for ten small trees threads are slower
                 trial = self._smac.ask()
-        except StopIteration:  # it has tried all that there is, or believes so
+        except StopIteration:  # it has tried all configurations, by its own count
             configuration = self._configurations.sample_configuration()
         else:
             self._open[number] = trial
@@ -74,7 +74,7 @@ class SMACSampler(AskAndTell):
 
 
 def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
-    """Return a parameter as ConfigSpace knows it; one with steps or categories by their number."""
+    """Return a parameter for ConfigSpace; steps and categories by their index."""
     from ConfigSpace import Categorical
     from ConfigSpace import Float
     from ConfigSpace import Integer
@@ -90,7 +90,7 @@ def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
 
 
 def _value(distribution: BaseDistribution, value: Any) -> Any:
-    """Return what ConfigSpace calls a value as Optuna does."""
+    """Return a value of ConfigSpace as Optuna's."""
     if isinstance(distribution, FloatDistribution | IntDistribution):
         step = _step(distribution)
         value = distribution.low + value * step if step else value
@@ -98,6 +98,6 @@ def _value(distribution: BaseDistribution, value: Any) -> Any:
 
 
 def _step(distribution: FloatDistribution | IntDistribution) -> float | None:
-    """Return the step of a parameter, if it is not one that ConfigSpace has too."""
+    """Return the step of a parameter, if ConfigSpace does not support it."""
     is_plain = isinstance(distribution, IntDistribution) and distribution.step == 1
     return None if is_plain else distribution.step

@@ -1,10 +1,10 @@
 """What fidelity buys: regret against cost on the paper's functions, on a virtual clock.
 
 Run it with ``python -m benchmarks.fidelity``; it takes a few minutes. Each method has the same
-workers and the same budget, counted in whole evaluations: a trial that ends at fidelity z has
+workers and the same budget, counted in full evaluations: a trial that ends at fidelity z has
 cost lambda(z). PCTS is told when a tenth of the largest budget is left, as ``CostBudget`` does.
-The regret is that of the point that ``recommend`` names, without noise and at
-full fidelity; for all methods the same, and that of Optuna's ``best_trial`` beside it.
+The regret is that of the point that ``recommend`` names, without noise and at full fidelity, for
+all methods; beside it that of Optuna's ``best_trial``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TARGET_WITH, TARGET_RIVAL = 4, 5
 
 Job = tuple[int, str, int, argparse.Namespace]
 # Problem, method and seed; (regret recommended, regret of the best trial) at each budget; number
-# of trials, and of whole ones.
+# of trials, and of those at full fidelity.
 Result = tuple[int, str, int, list[tuple[float, float]], int, int]
 
 
@@ -74,7 +74,7 @@ def run(job: Job) -> Result:
     study = simulation.study
     for budget in args.budgets:
         if budget == args.budgets[-1] and isinstance(sampler, PCTSSampler):
-            # What CostBudget does for whoever has a budget.
+            # As CostBudget does.
             simulation.run((1 - LAST_SHARE) * budget)
             sampler.finish()
         simulation.run(budget)
@@ -82,15 +82,15 @@ def run(job: Job) -> Result:
         recommended, best = (problem.regret(problem.point(a)) for a in answers)
         regrets.append((recommended, best))
     trials = study.get_trials(deepcopy=False)
-    n_whole = sum(t.state == optuna.trial.TrialState.COMPLETE for t in trials)
-    return index, method, seed, regrets, len(trials), n_whole
+    n_full = sum(t.state == optuna.trial.TrialState.COMPLETE for t in trials)
+    return index, method, seed, regrets, len(trials), n_full
 
 
 def summary(results: list[Result], args: argparse.Namespace) -> list[str]:
     lines = []
     medians: dict[tuple[int, str], list[float]] = {}
     columns = "".join(f" {budget:g} |" for budget in args.budgets)
-    lines += [f"| function | method |{columns} best trial | trials | whole |"]
+    lines += [f"| function | method |{columns} best trial | trials | full |"]
     lines += ["|---|---|" + "---|" * (len(args.budgets) + 3)]
     for index, problem in enumerate(MULTI_FIDELITY):
         for method in METHODS:
@@ -123,7 +123,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--budgets", type=float, nargs="+", default=[30.0, 60.0, 120.0], metavar="COST",
-        help="costs at which to compare, in whole evaluations (30 60 120)",
+        help="costs at which to compare, in full evaluations (30 60 120)",
     )  # fmt: skip
     parser.add_argument("--seeds", type=int, default=20, help="number of seeds (20)")
     parser.add_argument("--workers", type=int, default=8, help="asynchronous workers (8)")
@@ -135,16 +135,16 @@ def main() -> None:
     args = parser.parse_args()
     args.budgets.sort()
     if min(args.budgets) <= args.workers:
-        parser.error("a budget must pay for more than one whole evaluation per worker")
+        parser.error("a budget must pay for more than one full evaluation per worker")
 
     started = time.perf_counter()
     jobs = [(i, m, s, args) for s in range(args.seeds) for i in range(5) for m in METHODS]
-    # One thread each: the matrices are small, and threads would only wait for each other.
+    # One thread each: the matrices are too small for more.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
         results = list(tqdm(pool.map(run, jobs), total=len(jobs), unit="study"))
     print(f"regret of the recommended point, median (min - max) of {args.seeds} seeds")
-    print(f"{args.workers} workers; columns: cost spent, in whole evaluations\n")
+    print(f"{args.workers} workers; columns: cost spent, in full evaluations\n")
     print("\n".join(summary(results, args)))
     print(f"\n{time.perf_counter() - started:.0f} s", file=sys.stderr)
 

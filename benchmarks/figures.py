@@ -1,4 +1,4 @@
-"""Curves over seeds: the median, and from the lowest to the highest."""
+"""Curves over seeds: the median, and the range from the lowest to the highest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.problems import FloatArray
 
 
 FIGURES = Path(__file__).parent / "figures"
-# Tells so many curves apart; the first is that of PCTS everywhere.
+# Colours that can be told apart; the first is that of PCTS everywhere.
 COLOURS = (
     *("#d62728", "#ff9896", "#1f77b4", "#ff7f0e", "#2ca02c"),
     *("#9467bd", "#8c564b", "#17becf", "#7f7f7f", "#bcbd22"),

@@ -2,7 +2,7 @@
 
 Run it with ``python benchmarks/latency.py``; the full table takes a few minutes. All samplers run
 in one process, on the in-memory storage, and are timed in alternation, so that their times can be
-compared. A sampler fills its study with its own trials, but those that are too slow for that
+compared. A sampler fills its study with its own trials; those that are too slow for that
 (``--fill``) get random ones.
 """
 
@@ -58,7 +58,7 @@ class Subject:
         self._filler = RandomSampler(seed=1) if fill else self._sampler
 
     def grow(self, size: int) -> float:
-        """Fill the study up to a size; return milliseconds per trial, NaN if others did it."""
+        """Fill the study up to a size; return milliseconds per trial, NaN for random trials."""
         self._study.sampler = self._filler
         n = size - len(self._study.get_trials(deepcopy=False))
         start = time.perf_counter()
@@ -66,7 +66,7 @@ class Subject:
             step(self._study, self._space)
         spent = 1e3 * (time.perf_counter() - start)
         self._study.sampler = self._sampler
-        step(self._study, self._space)  # reads what the filler did
+        step(self._study, self._space)  # reads the random trials
         return spent / max(n, 1) if self._filler is self._sampler else math.nan
 
     def time_one(self) -> float:
@@ -81,9 +81,9 @@ def measure(
 ) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:
     """Return milliseconds of one ask and tell, by sampler and number of trials in the study.
 
-    First the median of some trials at that size, the samplers in alternation, so that whatever
-    else the machine does hits all of them. Then the mean of all trials since the size before,
-    which includes the rare ones that recompute the whole tree.
+    First the median of some trials at that size, the samplers in alternation, so that other load
+    on the machine affects all of them. Then the mean of all trials since the size before, which
+    includes the rare ones that recompute the whole tree.
     """
     space: dict[str, BaseDistribution] = {f"x{i}": FloatDistribution(0, 1) for i in range(n_dims)}
     subjects = [Subject(name, space, name in fill) for name in names]
@@ -140,7 +140,7 @@ def main() -> None:
         help="samplers whose studies are filled with random trials (TPE)",
     )
     parser.add_argument(
-        "--memory-at", type=int, default=20_000, help="trials at which to weigh it (20000)"
+        "--memory-at", type=int, default=20_000, help="trials at which to measure it (20000)"
     )
     args = parser.parse_args()
     if min(*args.sizes, args.dims, args.timed, args.memory_at) < 1:

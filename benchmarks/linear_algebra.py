@@ -1,8 +1,8 @@
-"""What the linear algebra of the Gaussian process costs, beside other ways to do it.
+"""Times of the linear algebra of the Gaussian process, beside alternatives.
 
-``OPENBLAS_NUM_THREADS=1 python -m benchmarks.linear_algebra`` takes seconds and prints what the
-comments in ``optuna_pcts/_gp/linalg.py`` say: solving with the Cholesky factor beside its inverse,
-and threadpoolctl (where it is installed) beside products in pieces.
+``OPENBLAS_NUM_THREADS=1 python -m benchmarks.linear_algebra`` takes seconds and prints the numbers
+in the comments of ``optuna_pcts/_gp/linalg.py``: solving with the Cholesky factor beside its
+inverse, and threadpoolctl (where it is installed) beside products in pieces.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def forward(factor: Array, columns: Array) -> Array:
 
 
 def backward(factor: Array, columns: Array) -> Array:
-    """Solve with its transpose: that is lower triangular from the other end."""
+    """Solve with its transpose: reversed, that is lower triangular."""
     turned = np.ascontiguousarray(factor.T[::-1, ::-1])
     return forward(turned, np.ascontiguousarray(columns[::-1]))[::-1]
 

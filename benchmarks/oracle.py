@@ -1,9 +1,9 @@
-"""An oracle: it knows the optimum and samples around it. What better proposals could still gain.
+"""An oracle that samples around the known optimum: what better proposals could still gain.
 
-It searches nothing. Some points are spread over the box, so that the model can fit the whole
-function; the others are at several scales around the optimum. None is the optimum itself: that
-trial would be recommended only because it exists. The regret that is left comes mostly from noise.
-It is no lower bound: a method that adapts to its values may do better.
+It does not search. Some points are spread over the box, so that the model can fit the whole
+function; the others are at several scales around the optimum. None is the optimum itself, which
+would be recommended only because it is there. The regret that is left comes mostly from noise. It
+is no lower bound: a method that adapts to its values may do better.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OracleSampler(AskAndTell):
 
     Raises:
         ValueError:
-            If a parameter is something else than a float.
+            If a parameter is not a float.
     """
 
     def __init__(self, problem: Problem, *, seed: int, n_evaluations: int) -> None:
@@ -66,7 +66,7 @@ class OracleSampler(AskAndTell):
         return reach
 
     def _inside(self, steps: FloatArray) -> FloatArray:
-        """Return where steps from the optimum lead, at most to a face of the box."""
+        """Return the optimum plus some steps, clipped to the box."""
         inside: FloatArray = np.clip(self._best + steps, self._problem.low, self._problem.high)
         return inside
 
@@ -79,4 +79,4 @@ class OracleSampler(AskAndTell):
         return dict(zip(self._problem.space, point.tolist()))
 
     def tell(self, number: int, reward: float) -> None:
-        """It knows all that it needs."""
+        """Ignore the value."""

@@ -55,12 +55,12 @@ from benchmarks.run import start
 from benchmarks.simulation import parse_delay
 
 
-# When to look at what is recommended.
+# Times at which to evaluate the recommendation.
 SECONDS = (10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 600)
 DELAYS = tuple(FINAL)
 OURS = (PCTS, "PCTS, fidelity", "PCTS, DUCB1", "PCTS, DUCB1-sigma", AS_IN_PAPER)
 METHODS = {name: methods.METHODS[name] for name in (*OURS, *PEERS, *PAPER)}
-# More curves than these nobody can tell apart.
+# The methods in the figures: more curves could not be told apart.
 DRAWN = (PCTS, AS_IN_PAPER, "TPE", "GP", "CMA-ES", "MFPOO+UCBV", "GP-UCB", "DBGD", "Random", "SR")
 
 
@@ -77,18 +77,18 @@ class Run:
 
 
 def execute(run: Run) -> dict[Run, Result]:
-    """Run it, and look at it now and then."""
+    """Run it, and evaluate the recommendation at several times."""
     problem = PROBLEMS[run.problem]
     delay = parse_delay(run.delay)
     make, n_evaluations = METHODS[run.method], run.seconds / problem.cost(1.0)
     entry = make(Task(problem, run.seed, int(n_evaluations)))
-    if entry.waits:  # they are told how many evaluations there is time for
+    if entry.waits:  # such methods are told how many evaluations there is time for
         rng = np.random.default_rng(0)
         waiting = statistics.mean(delay(rng) for _ in range(10_000))
         n_evaluations /= 1 + waiting / problem.cost(1.0)
         entry = make(Task(problem, run.seed, int(n_evaluations)))
     noise = run.noise
-    if noise == "none":  # what the methods are told of the noise stays
+    if noise == "none":  # the methods are still told the same noise
         problem, noise = replace(problem, noise_std=0.0), "normal"
     started = time.perf_counter()
     simulation = start(problem, entry, run.seed, delay, noise=noise)
@@ -106,7 +106,7 @@ RECORDS = Records(Run, Result, execute)
 
 
 def all_runs(args: argparse.Namespace) -> list[Run]:
-    """Return what to run: all with normal noise, what the remarks need with another, or none."""
+    """Return the runs: all with normal noise, some with Laplace noise or none."""
     runs = []
     for seed, delay, problem, method in itertools.product(
         range(args.seeds), args.delays, args.problems, args.methods
@@ -115,7 +115,7 @@ def all_runs(args: argparse.Namespace) -> list[Run]:
         if (problem, delay) == (LAPLACE.problem, DELAYS[0]):
             noises.append("laplace")
         if problem in NU and (method in OURS or (problem, method) in TREES[delay]):
-            noises.append("none")  # all trees, see the page
+            noises.append("none")  # all tree searches, see the page
         runs += [Run(problem, method, delay, noise, seed, args.seconds) for noise in noises]
     return runs
 

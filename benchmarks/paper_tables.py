@@ -1,6 +1,4 @@
-"""What the paper prints: its tables 4 and 8 (final values), 5 and 9 (trees), 6 and 7 (tasks).
-
-And two remarks.
+"""The paper's tables 4 and 8 (final values), 5 and 9 (trees), 6 and 7 (tasks), and two remarks.
 
 As printed, but for PCTS+DUCB1-sigma and PCTS+DUCBV, whose names are macros there.
 """

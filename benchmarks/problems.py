@@ -1,8 +1,8 @@
 """The paper's functions (appendix D.2), to be maximised: noise, fidelity and its cost.
 
-Where the printed formula and the authors' program differ, the one is taken that has the optimum
-the paper names: CurrinExp as in the program (as printed it does not depend on its second
-parameter at full fidelity), Branin negated.
+Where the printed formula and the authors' program differ, the one with the optimum that the paper
+names is used: CurrinExp as in the program (as printed it does not depend on its second parameter
+at full fidelity), Branin negated.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Problem:
 
     @property
     def resumes(self) -> bool:
-        """Whether an evaluation goes on from where it stands at a lower fidelity."""
+        """Whether an evaluation at a higher fidelity continues that at a lower one."""
         return True
 
     def seconds(self, point: FloatArray, fidelity: float) -> float:
@@ -114,7 +114,7 @@ class Problem:
     def at(self, position: FloatArray) -> FloatArray:
         """Return the point at a position in the unit cube, on the scale of each parameter."""
         along = dict(zip(self.space, position.tolist()))
-        cube = self._cube  # which has an order of its own
+        cube = self._cube  # its axes are in another order
         return self.point(cube.from_unit([along[name] for name in cube.names]))
 
     @cached_property
@@ -124,9 +124,9 @@ class Problem:
     def cropped(self, rng: np.random.Generator) -> Problem:
         """Return the same function on a smaller random box around one of its best points.
 
-        On the box as it stands, the centre of some cell may happen to be the optimum, or happen
-        never to come near it: the result would be that of the grid. A face of the box that the
-        optimum lies on stays where it is. For boxes of floats only.
+        On the original box, the centre of some cell may happen to be the optimum, or all may be
+        far from it: the result would be an artefact of the grid. A face of the box on which the
+        optimum lies is kept. For boxes of floats only.
         """
         best = np.array(self.best_points[rng.integers(len(self.best_points))])
         low = self.low + rng.uniform(0, 0.3, self.n_dims) * (best - self.low)

@@ -1,4 +1,4 @@
-"""Results of many runs in a CSV file: an interrupted benchmark goes on where it was.
+"""Results of many runs in a CSV file; an interrupted benchmark resumes from it.
 
 Runs append to a plain file. Where there is a compressed one beside it (``runs.csv.gz``), the rows
 of the plain one (``runs.csv``) are moved into it at the end. So only one program at a time may
@@ -59,8 +59,8 @@ class Records(Generic[RunT, ResultT]):
         run, result:
             Frozen dataclasses of strings and numbers.
         execute:
-            Runs one. It may return more than one row; that of the run itself is the last: where
-            it is, the run is known.
+            Runs one. It may return more than one row; that of the run itself is the last, and
+            marks the run as done.
     """
 
     run: type[RunT]
@@ -74,8 +74,8 @@ class Records(Generic[RunT, ResultT]):
     def run_all(
         self, runs: Sequence[RunT], path: Path, n_jobs: int
     ) -> Iterator[Mapping[RunT, ResultT]]:
-        """Run all, and write the rows of each as soon as they are there."""
-        os.environ["PYTHONHASHSEED"] = "0"  # SMAC3 draws from sets: the same seed, the same result
+        """Run all, and write the rows of each when it has ended."""
+        os.environ["PYTHONHASHSEED"] = "0"  # SMAC3 draws from sets: makes it reproducible
         is_new = not path.is_file()
         with path.open("a", newline="") as file:
             writer = csv.writer(file)
@@ -105,15 +105,15 @@ class Records(Generic[RunT, ResultT]):
     def complete(
         self, runs: Sequence[RunT], path: Path, *, module: str, n_jobs: int, **notes: object
     ) -> None:
-        """Run what is not in a file yet; say by whom in the manifest beside it, with notes.
+        """Run what is not in a file yet; add command, versions and notes to the manifest.
 
         With no jobs, all is run in this process: for runs that start processes of their own.
 
         Raises:
             SystemExit:
-                At Ctrl-C; what is done is kept.
+                At Ctrl-C; finished runs are kept.
         """
-        compress(path)  # what a program that was killed has left
+        compress(path)  # rows that a killed program has left
         known = self.read(path)
         todo = [run for run in runs if run not in known]
         print(f"{len(todo)} runs; {len(runs) - len(todo)} are known", file=sys.stderr)
@@ -161,7 +161,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 def compress(path: Path) -> None:
     """Move the rows of a plain file into the compressed one beside it, if there is one.
 
-    Killed in between, it loses nothing: at worst rows are in both files, and read as one.
+    If it is killed, nothing is lost: at worst rows are in both files, and read once.
     """
     cut_off_last(path)
     if not (path.is_file() and compressed(path).is_file()):
@@ -169,34 +169,34 @@ def compress(path: Path) -> None:
     _, _, rows = path.read_bytes().partition(b"\n")
     text = gzip.decompress(compressed(path).read_bytes()) + rows
     new = path.with_name(f"{path.name}.new")
-    new.write_bytes(gzip.compress(text, mtime=0))  # no time: the same rows, the same bytes
+    new.write_bytes(gzip.compress(text, mtime=0))  # the same bytes for the same rows
     new.replace(compressed(path))
     path.unlink()
 
 
 def cut_off_last(path: Path) -> None:
-    """Remove a line at the end that is not whole: somebody was killed while writing it."""
+    """Remove an incomplete last line, left by a program that was killed."""
     if path.is_file() and not (text := path.read_text()).endswith("\n"):
         path.write_text(text[: text.rfind("\n") + 1])
 
 
 def use_one_thread() -> None:
-    """Give one thread to each new process: more would only wait for those of the others."""
+    """Limit each new process to one thread: all cores have processes already."""
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def be_quiet() -> None:
-    """Leave out what many runs would say many times."""
+    """Silence warnings and logs that many runs would repeat."""
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
 
 
-# What the other methods, and the tasks, are made of.
+# Packages of the other methods and of the tasks.
 _MODULES = ("cmaes", "sklearn", "smac", "torch", "xgboost")
 
 
 def write_manifest(path: Path, module: str, **notes: object) -> None:
-    """Add to a file by what the results were made, and notes."""
+    """Add an entry with command, versions and notes to a manifest."""
     entries = json.loads(path.read_text()) if path.is_file() else []
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=RESULTS.parent, capture_output=True, text=True
@@ -219,7 +219,7 @@ def write_manifest(path: Path, module: str, **notes: object) -> None:
 
 
 def _distributions() -> list[str]:
-    """Return what has been installed to have these modules: some have several names."""
+    """Return the distributions of these modules: some have several names."""
     known = packages_distributions()
     return [known[module][0] for module in _MODULES if module in known]
 
@@ -237,15 +237,15 @@ def make_page(
     page: Callable[[Mapping[RunT, ResultT], list[dict[str, object]]], str],
     description: str | None,
 ) -> None:
-    """Be the program that makes a page of results, beside the folder that they are in.
+    """Run the program that makes a page of results, beside the folder that they are in.
 
     Args:
         records:
-            What the results are.
+            Their kind.
         folder:
-            Where they are, unless the command line says otherwise.
+            Their folder, unless the command line gives another one.
         module:
-            What makes them.
+            The module that makes them.
         page:
             Makes the page of the results and the entries of the manifest.
         description:

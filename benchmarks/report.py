@@ -35,7 +35,7 @@ Setting = tuple[int, str, str, int]  # evaluations, delay, noise, workers
 Cells = Mapping[tuple[str, str], Mapping[int, Result]]  # by problem and method, then by seed
 
 _COLUMNS = ("evaluations", "delay", "noise", "workers", "seeds")  # of a setting
-# Those that the wider set is about.
+# The methods of the tables on the wider set.
 _RIVALS = (PCTS, *PEERS, *EXTERNAL)
 
 _HEAD = """\
@@ -46,7 +46,7 @@ Made by `python -m benchmarks.report` from `benchmarks/results/`; do not edit.
 Every number is a median over seeds of the regret of the point that `recommend` names, without
 noise and at full fidelity; behind the slash that of Optuna's `best_trial`. All methods run on a
 virtual clock with the same workers, delays and noise, on the same random instance of the problem
-(of the paper's functions, a random part of their box). A whole evaluation takes a second; its
+(of the paper's functions, a random part of their box). A full evaluation takes a second; its
 value arrives after the delay, and all values have arrived at the end. A worker is busy until the
 value of its trial has arrived, as Optuna's workers are: so there are as many trials in flight as
 workers. The lowest regret of the recommended point in each column is bold. Where a method has run
@@ -91,7 +91,7 @@ _ABLATIONS_HEAD = """\
 PCTS with one choice changed, relative to PCTS as it is: the geometric mean of the ratio of the
 regrets over problems and settings, each time on the same instance with the same seed; below 1 is
 better. Behind it the standard error over the seeds. A regret below a hundredth of the noise counts
-as that. The runs of PCTS as it is are in every ratio: where they had bad luck, all are low."""
+as that. The runs of PCTS as it is are in every ratio, so that their noise moves all together."""
 
 
 def by_setting(
@@ -117,7 +117,7 @@ def with_best_trial(results: Mapping[int, Result]) -> dict[int, Result]:
 
 
 def present(pairs: Collection[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    """Return the problems and the methods that there are results of, in their order."""
+    """Return the problems and methods that have results, in their order."""
     return (
         [name for name in PROBLEMS if any(name == problem for problem, _ in pairs)],
         [name for name in METHODS if any(name == method for _, method in pairs)],
@@ -154,16 +154,16 @@ def mean_ranks(cells: Cells) -> dict[str, float]:
     regrets = np.array([[median_regret(cells[p, m]) for p in problems] for m in complete])
     if not len(regrets):
         return {}
-    # Who is equally good shares a rank: the mean of those that they take up.
+    # Equally good methods share the mean of their ranks.
     better = (regrets[:, None] > regrets).sum(axis=1)
     equal = (regrets[:, None] == regrets).sum(axis=1)
     return dict(zip(complete, (better + (equal + 1) / 2).mean(axis=1).tolist()))
 
 
 def standing(cells: Cells) -> tuple[int, int, dict[str, str]]:
-    """Return on how many problems PCTS is ahead of the peers, of how many, and the others.
+    """Return on how many problems PCTS is ahead of the peers, of how many, and those it loses.
 
-    With each of the others it is said who is ahead there.
+    For each of the latter, the method that is ahead.
     """
     lost = {}
     problems = sorted({problem for problem, method in cells if method == PCTS})
@@ -184,7 +184,7 @@ def standing(cells: Cells) -> tuple[int, int, dict[str, str]]:
 
 
 def _p_value(ours: Mapping[int, Result], theirs: Mapping[int, Result]) -> float:
-    """Return how probable such differences are by chance if both are equally good."""
+    """Return the p-value of the signed-rank test that both are equally good."""
     gaps = [ours[seed].regret - theirs[seed].regret for seed in ours.keys() & theirs.keys()]
     gaps = [gap for gap in gaps if gap != 0]
     return float(wilcoxon(gaps, method="exact").pvalue) if gaps else 1.0
@@ -235,7 +235,7 @@ def by_how_much(results: Mapping[Run, Result]) -> list[str]:
 
 
 def what_is_left(settings: Mapping[Setting, Cells], oracle: Mapping[Setting, Cells]) -> list[str]:
-    """Return how good PCTS is beside the oracle; nothing if it has not run."""
+    """Return PCTS beside the oracle; nothing if that has not run."""
     stand_ins = {
         evaluations: {(problem, PCTS): found for (problem, _), found in cells.items()}
         for (evaluations, *_), cells in oracle.items()
@@ -270,13 +270,13 @@ def what_is_left(settings: Mapping[Setting, Cells], oracle: Mapping[Setting, Cel
 
 
 def _median_of_all(parts: Sequence[Cells], problem: str) -> str:
-    """Return the median of what is in the place of PCTS, in standard deviations of the noise."""
+    """Return the median of the method named PCTS, in standard deviations of the noise."""
     found = [r.regret for cells in parts for r in cells.get((problem, PCTS), {}).values()]
     return f"{statistics.median(found) / _noise_std(problem):.2g}" if found else ""
 
 
 def on_the_wider_set(settings: Mapping[Setting, Cells]) -> list[str]:
-    """Return who does how well on all kinds of problems."""
+    """Return the ranks of all methods on the wider set."""
     ranks = {setting: mean_ranks(cells) for setting, cells in settings.items()}
     methods = [name for name in _RIVALS if any(name in ranked for ranked in ranks.values())]
     leaders = {
@@ -319,7 +319,7 @@ def log_ratios(
             continue
         default = results.get(replace(run, method=PCTS))
         if default is not None:
-            least = 0.01 * _noise_std(run.problem)  # two that are as good as 0 are equal
+            least = 0.01 * _noise_std(run.problem)  # smaller regrets count as equal
             ratio = math.log(max(result.regret, least) / max(default.regret, least))
             ratios[run.method][run.seed].append(ratio)
     # A seed with fewer settings or problems than others would give those more weight.
@@ -331,7 +331,7 @@ def log_ratios(
 
 
 def on_ablations(results: Mapping[Run, Result]) -> list[str]:
-    """Return how PCTS does with one choice changed; nothing if there are no such results."""
+    """Return the ratios of the ablations; nothing if there are no such results."""
     parts = [
         {name: _ratio(logs) for name, logs in log_ratios(results, ABLATIONS, problems).items()}
         for problems in (PROBLEMS, *PROBLEM_GROUPS.values())
@@ -349,7 +349,7 @@ def on_ablations(results: Mapping[Run, Result]) -> list[str]:
 
 
 def _ratio(logs: Sequence[float]) -> tuple[float, float]:
-    """Return the geometric mean of ratios and its standard error, which one seed does not tell."""
+    """Return the geometric mean of ratios and its standard error, unknown for one seed."""
     mean = math.exp(statistics.mean(logs))
     is_one = len(logs) < 2
     return mean, math.inf if is_one else mean * statistics.stdev(logs) / math.sqrt(len(logs))

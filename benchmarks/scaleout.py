@@ -1,13 +1,13 @@
 """How many workers a study can have: throughput, repeated and lost trials, regret, by storage.
 
 Run it with ``python -m benchmarks.scaleout --storage postgres``; the default is small and takes
-about a minute. Workers are processes with a connection each (threads for the storage in memory),
-and all is brought up here, also the PostgreSQL and the gRPC proxy before it.
+about a minute. Workers are processes with a connection each (threads for the storage in memory).
+The storages are started here, also the PostgreSQL and the gRPC proxy before it.
 
-The samplers have a study each and take turns: all workers do some trials of the one, then some of
-the next. Whatever else the machine does hits all of them, so that their *ratio* can be trusted
-where their speed cannot. The objective sleeps, as if it were evaluated elsewhere. With a sleep of
-0 what is measured is the processor's time: that of the storage and of Optuna, and the sampler's.
+The samplers have a study each and take turns: all workers do some trials of one study, then some
+of the next. Other load on the machine affects all of them, so that their *ratio* is reliable where
+their speed is not. The objective sleeps, as if it were evaluated elsewhere. With a sleep of 0 the
+measured time is that of the processor: storage, Optuna and sampler.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ TARGET_RATIO = 0.9
 
 
 class Timed(BaseSampler):
-    """A sampler whose time is taken."""
+    """A sampler whose calls are timed."""
 
     def __init__(self, sampler: BaseSampler) -> None:
         self._sampler = sampler
@@ -118,7 +118,7 @@ class Timed(BaseSampler):
 
 @dataclass
 class Work:
-    """What was done, and what it took: seconds of all workers together."""
+    """Trials done, and the seconds of all workers together."""
 
     n_trials: int = 0
     seconds: float = 0.0
@@ -130,7 +130,7 @@ class Work:
 
 
 class Objective:
-    """A function without noise, which takes its time.
+    """A function without noise that sleeps.
 
     Args:
         problem:
@@ -166,7 +166,7 @@ class Crew(Protocol):
     """Workers on the studies of all samplers."""
 
     def run(self, sampler: str, n_trials: int, progress: Callable[[int], None]) -> Work:
-        """Do some trials of one sampler's study, and say on the way how many are done."""
+        """Run some trials of one sampler's study, and report progress."""
         ...
 
 
@@ -192,7 +192,7 @@ class Threads:
 
 
 class Processes:
-    """A process for each worker, which opens the storage for itself and stays."""
+    """A process for each worker, which opens the storage for itself and is kept."""
 
     def __init__(self, setting: Setting, n_workers: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -203,7 +203,7 @@ class Processes:
             ours, theirs = context.Pipe()
             worker = context.Process(target=_work, args=(setting, theirs, self._left), daemon=True)
             worker.start()
-            theirs.close()  # so that the end of the worker is the end of the pipe
+            theirs.close()  # so that the pipe ends with the worker
             self._workers.append(worker)
             self._pipes.append(ours)
         for pipe in self._pipes:
@@ -245,7 +245,7 @@ def _studies(setting: Setting, storage: BaseStorage) -> dict[str, tuple[optuna.S
 
 
 def _work(setting: Setting, pipe: Connection[Any, Any], left: Any) -> None:
-    """Be a worker: take a sampler's name, run trials while there are any, say what it took."""
+    """Be a worker: receive a sampler's name, run trials while there are any, return the times."""
     _be_quiet()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the pipe, and that this process
     storage = connect(setting.address)
@@ -280,7 +280,7 @@ def _work(setting: Setting, pipe: Connection[Any, Any], left: Any) -> None:
 
 
 def _count_statements(storage: BaseStorage) -> Callable[[], int]:
-    """Count what is sent to a database, by this process; nothing where there is none."""
+    """Count the statements that this process sends to a database; 0 without one."""
     n = 0
 
     def count(*_: Any) -> None:
@@ -302,7 +302,7 @@ def _be_quiet() -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one sampler's study with some number of workers."""
+    """Measurements of one sampler's study with some number of workers."""
 
     per_second: float
     per_second_late: float  # in the second half of the trials
@@ -375,7 +375,7 @@ def attribute_bytes(trial: FrozenTrial) -> int:
 
 
 def fillers(problem: str, n: int) -> list[FrozenTrial]:
-    """Return random trials, the same for each sampler: a study is not always new."""
+    """Return random trials, the same for each sampler, with which studies start."""
     study = optuna.create_study(sampler=RandomSampler(seed=0))
     study.optimize(Objective(problem), n_trials=n)
     return study.get_trials(deepcopy=False)

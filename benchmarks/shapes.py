@@ -1,9 +1,9 @@
 """A wider set of problems: one for each shape that an objective may have, to be maximised.
 
-Each instance has its optimum somewhere else (and, where there is one, another rotation, other
-weights, other parameters that matter): on fixed functions the result would be that of the grid.
-All are scaled alike: the optimum is 0 and a random point is at -1 in the median, so that regrets
-can be compared between them, and the noise is a twentieth of that.
+Each instance has its optimum at another place (and, where there are such, another rotation, other
+weights, other parameters that matter): results on fixed functions may be artefacts of the grid.
+All are scaled alike: the optimum is 0 and the median over random points is -1, so that regrets can
+be compared between problems; the standard deviation of the noise is a twentieth of that.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from benchmarks.problems import Problem
 from benchmarks.problems import Space
 
 
-# Of a point whose parameters are on the scale of [0, 1]; but for categories, which are numbered.
-# Never below 0.
+# A loss of at least 0, of a point with parameters scaled to [0, 1]; categories are numbered.
 Loss = Callable[[FloatArray], float]
 
 
@@ -38,10 +37,10 @@ class Shape:
         space:
             The parameters.
         make:
-            Returns a loss that is 0 at the point given, and what else it needs at random.
+            Returns a random loss that is 0 at the given point.
         margin:
-            How far the optimum stays away from the faces of the space, on the scale of [0, 1]. If
-            negative, it would lie so far outside at most, and lies on a face then.
+            Least distance of the optimum from the faces of the space, on the scale of [0, 1]. If
+            negative, it is drawn from a larger space and clipped: some are on a face.
     """
 
     name: str
@@ -96,7 +95,7 @@ def _rotated(best: FloatArray, rng: np.random.Generator) -> Loss:
 
 
 def _rastrigin(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """A bowl with four bumps along each of its rotated axes."""
+    """A rotated bowl with four local minima along each axis."""
     rotation = _rotation(len(best), rng)
 
     def loss(x: FloatArray) -> float:
@@ -107,7 +106,7 @@ def _rastrigin(best: FloatArray, rng: np.random.Generator) -> Loss:
 
 
 def _ackley(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """Nearly flat with small bumps, and a funnel at the optimum."""
+    """Nearly flat with small local minima, and a funnel at the optimum."""
 
     def loss(x: FloatArray) -> float:
         y = 10 * (x - best)
@@ -130,7 +129,7 @@ def _levy(best: FloatArray, rng: np.random.Generator) -> Loss:
 
 
 def _valley(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """Rosenbrock's: down into a bent valley at once, and slowly along it (on a log scale)."""
+    """Rosenbrock's: a curved valley, steep across and flat along it (on a log scale)."""
 
     def loss(x: FloatArray) -> float:
         y = 1 + 3 * (x - best)
@@ -145,20 +144,20 @@ def _staircase(best: FloatArray, rng: np.random.Generator) -> Loss:
 
 
 def _faces(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """Steep up to the optimum, which lies on some of the faces."""
+    """A slope up to the optimum, which lies on some of the faces."""
     weights = 10 ** rng.uniform(0, 1, len(best))
     return lambda x: float(weights @ (np.abs(x - best) + (x - best) ** 2))
 
 
 def _sparse(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """Only three of the parameters matter, and not each by itself."""
+    """Only three of the parameters matter, and they interact."""
     matter = rng.choice(len(best), 3, replace=False)
     rotation = _rotation(len(matter), rng)
     return lambda x: float(np.abs(rotation @ (x - best)[matter]).sum())
 
 
 def _traps(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """Flags in groups of three: all wrong is nearly as good as all right, and one wrong worst."""
+    """Deceptive groups of three flags: all wrong is nearly as good as all right."""
     penalty = np.array([0.0, 1.0, 0.8, 0.4])
     weights = rng.uniform(0.5, 1.5, len(best) // 3)
     groups = rng.permutation(len(best)).reshape(-1, 3)
@@ -166,7 +165,7 @@ def _traps(best: FloatArray, rng: np.random.Generator) -> Loss:
 
 
 def _training(best: FloatArray, rng: np.random.Generator) -> Loss:
-    """As if a network were trained: what is best for one parameter depends on others."""
+    """Like the training of a network: the best value of a parameter depends on others."""
     worse_optimizer, worse_activation = rng.uniform(0.1, 0.3, 4), rng.uniform(0.05, 0.2, 3)
     moved = rng.uniform(-0.3, 0.3, 4)  # the best rate is another one for each optimizer
     worse_optimizer[int(best[5])] = worse_activation[int(best[6])] = moved[int(best[5])] = 0.0

@@ -1,10 +1,10 @@
-"""A virtual clock: any Optuna sampler and pruner, asynchronous workers, and no waiting.
+"""A discrete-event simulation: any Optuna sampler and pruner, asynchronous workers, virtual time.
 
 Each worker evaluates one trial at a time, step by step. A step takes as long as the cost of the
 fidelity it adds. The value of a trial may arrive later than its evaluation ends: meanwhile its
-worker goes on with another trial, unless the method is one that waits for its feedback. The next
-thing that happens is whatever has the earliest virtual time. The storage stamps trials with the
-virtual time, so that samplers see it as the real one.
+worker goes on with another trial, unless the method is one that waits for its feedback. Events are
+processed in the order of their virtual time, and the storage stamps trials with it, so that
+samplers take it for the real time.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Simulation:
             Number of workers. Unless they wait, all are always busy, so that the cost spent is
             their number times the virtual time.
         n_steps:
-            Number of steps of a whole evaluation (the pruner's ``max_resource``).
+            Number of steps of a full evaluation (the pruner's ``max_resource``).
         reports:
             The steps that are taken, up to the last; all by default.
         seed:
@@ -166,7 +166,7 @@ class Simulation:
             ``"normal"`` or ``"laplace"``, with the standard deviation of the problem.
         waits:
             Whether a worker waits for its value before it asks anew: as Optuna's workers do, and
-            methods that know nothing of delays (wait and act).
+            methods that do not support delays (wait and act).
     """
 
     def __init__(

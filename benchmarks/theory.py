@@ -1,8 +1,8 @@
 """Theorem 2 and its consequences, measured: regret and depth against time and against the delay.
 
-``python -m benchmarks.theory`` runs what is not known yet, on a virtual clock, and makes
+``python -m benchmarks.theory`` runs what is missing in the results, on a virtual clock, and makes
 ``benchmarks/theory.md`` and its figures of all results. The function is a cone, 1 - |x - x*| in
-the maximum norm, with its top somewhere else for each seed; its near-optimality dimension d is 0.
+the maximum norm, with a random top for each seed; its near-optimality dimension d is 0.
 Time is counted in rounds: an evaluation takes one.
 """
 
@@ -51,7 +51,7 @@ WAITING = "wait and act"
 D = 0
 NOISE_STD = 0.1
 HORIZONS = (10, 20, 50, 100, 200, 500, 1000, 2000)
-# The delay for a horizon T.
+# The delays, as functions of the horizon T.
 DELAYS: Mapping[str, Callable[[int], float]] = {
     "none": lambda t: 0.0,
     "constant 8": lambda t: 8.0,
@@ -77,7 +77,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out.
+    """The result of a run.
 
     Attributes:
         regret:
@@ -229,7 +229,7 @@ class Page:
         lines = ["", f"## In {self._n_dims} dimension{'s' * (self._n_dims > 1)}"]
         return [*lines, *self.time(), *self.delay(), *self.depth()]
 
-    # Each of these draws one figure, and says what is seen in it.
+    # Each of these draws one figure and describes it.
 
     def time(self) -> list[str]:
         figure, all_axes = panels(len(DELAYS), 3)
@@ -401,7 +401,7 @@ def _pick(rows: Mapping[int, Sequence[Result]], name: str) -> dict[int, FloatArr
 def _draw_bound(
     axes: Axes, curve: Mapping[int, FloatArray], bounds: Mapping[int, float], colour: str
 ) -> None:
-    """Draw a bound, whose constant is not known, through the middle of what was measured."""
+    """Draw a bound, whose constant is unknown, through the middle of the measurements."""
     if bounds:
         gaps = [math.log(np.median(curve[x]) / bounds[x]) for x in bounds]
         level = math.exp(float(np.mean(gaps)))

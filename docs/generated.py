@@ -1,4 +1,4 @@
-"""What the scripts that make pages have in common: write the page, or check that it is right."""
+"""Shared code of the scripts that make pages: write the page, or check that it is up to date."""
 
 from __future__ import annotations
 

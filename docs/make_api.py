@@ -1,6 +1,6 @@
 """Write the reference from the docstrings: ``python docs/make_api.py`` makes ``api.md``.
 
-It reads whatever is public in the public modules of ``optuna_pcts``. The docstrings are simple, so
+It reads all public names of the public modules of ``optuna_pcts``. The docstrings are simple, so
 that the standard library is enough.
 """
 
@@ -114,7 +114,7 @@ ANCHORS = Anchors()
 
 
 def signature(name: str, thing: Any) -> str:
-    """Return how a class or a function is called, as it would be written."""
+    """Return the signature of a class or a function, as source code."""
     try:
         parameters = list(inspect.signature(thing).parameters.values())
     except ValueError:  # a class without a constructor of its own

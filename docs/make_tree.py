@@ -28,7 +28,7 @@ BEGIN, END = "<!-- made by make_tree.py: begin -->\n", "<!-- made by make_tree.p
 
 
 class Cell(NamedTuple):
-    """What there is to draw of a cell."""
+    """What is drawn of a cell."""
 
     lower: float
     upper: float
@@ -38,7 +38,7 @@ class Cell(NamedTuple):
     mean: float
     bound: float
     b_min: float
-    is_next: bool  # on the way of the next ask
+    is_next: bool  # on the path of the next ask
 
 
 def f(x: float) -> float:

@@ -84,14 +84,14 @@ def open_study(journal: Path) -> optuna.Study:
 def work(journal: Path, budget: float, is_interrupted: Event) -> None:
     """Be one of the workers, until all of them together have spent their seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a trial is finished: nothing is lost
-    warnings.simplefilter("ignore")  # networks that have not converged are no surprise
+    warnings.simplefilter("ignore")  # of networks that have not converged
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
     def heed_interrupt(study: optuna.Study, trial: FrozenTrial) -> None:
         if is_interrupted.is_set():
             study.stop()
 
-    # It also tells the sampler when the end is near: the last trials are evaluated in full.
+    # It also has the sampler evaluate the last trials at full fidelity.
     cost = CostBudget(budget=budget)
     open_study(journal).optimize(objective, callbacks=[cost, heed_interrupt])
 

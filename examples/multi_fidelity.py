@@ -1,12 +1,12 @@
 """Train a neural network with and without multi-fidelity, for the same number of epochs.
 
 The objective is an ordinary training loop: it reports its validation loss after each epoch, and
-ends when it is told to. With ``PCTSPruner`` most trials end after a few epochs, and only some
+ends when it is pruned. With ``PCTSPruner`` most trials end after a few epochs, and only some
 networks are trained to the end. Without it, each trial costs all of its epochs.
 
-Which of the two found the better network is then measured: what ``recommend`` returns is trained
-again, in full and with other random numbers, and tested on images that the search has never seen.
-A single study says little, so that both are repeated with several seeds.
+The networks that both find are then compared: what ``recommend`` returns is trained again, with
+all epochs and other random numbers, and tested on images that the search has never seen. A single
+study is not enough to compare, so both are repeated with several seeds.
 
 Run it with ``python examples/multi_fidelity.py``. It needs scikit-learn (the extra ``examples``)
 and takes about a minute.
@@ -80,10 +80,10 @@ def suggest(trial: BaseTrial) -> dict[str, Any]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Note a Ctrl-C, to be heeded after the epoch; the second one is heeded at once.
+    """Note a Ctrl-C, to be raised after the epoch; the second one is raised at once.
 
-    Raised wherever Python happens to be, it would get lost: MLPClassifier takes it for the end
-    of one training, and finalisers drop it.
+    Raised at any point, it may get lost: MLPClassifier ends one training at it, and finalisers
+    drop it.
     """
     if IS_INTERRUPTED.is_set():
         raise KeyboardInterrupt
@@ -120,7 +120,7 @@ def objective(trial: optuna.Trial) -> float:
 
 @dataclass(frozen=True)
 class Quality:
-    """How good a network really is: means over several trainings, since one may be lucky."""
+    """The quality of a network: means over several trainings, since a single one is noisy."""
 
     n_checks: int
     validation_loss: float
@@ -137,7 +137,7 @@ class Run:
     study: optuna.Study
     seconds: float = 0.0
     quality: Quality | None = None  # of what it recommends; None until that has been measured
-    covered: bool = False  # whether the interval of the recommendation holds the validation loss
+    covered: bool = False  # whether the interval of the recommendation covers the validation loss
 
     @property
     def trials(self) -> list[FrozenTrial]:
@@ -152,7 +152,7 @@ class Run:
 
 
 def create_run(arm: str, seed: int, storage: str | None) -> Run:
-    """Create a study, or continue the one in the storage. The pruner is all the difference."""
+    """Create a study, or continue the one in the storage. The arms differ in the pruner only."""
     fidelity = arm == ARMS[0]
     study = optuna.create_study(
         sampler=PCTSSampler(seed=seed),
@@ -174,13 +174,13 @@ def search(run: Run, budget: CostBudget, workers: int, bar: tqdm[Any]) -> None:
             bar.update(min(int(trial_cost(trial) or 0), end - bar.n))
             run.seconds = time.perf_counter() - started
 
-    if budget.remaining(run.study) > 0:  # else the storage has it all already
+    if budget.remaining(run.study) > 0:  # else an earlier run has spent it
         run.study.optimize(objective, n_jobs=workers, callbacks=[budget, advance])
     bar.update(end - bar.n)
 
 
 def check(run: Run, n_checks: int) -> None:
-    """Train what a study recommends again, in full and with fresh seeds."""
+    """Train what a study recommends again, with all epochs and fresh seeds."""
     answer = recommend(run.study)
     arguments = suggest(optuna.trial.FixedTrial(dict(answer.params)))
     scores = []
@@ -237,7 +237,7 @@ def histogram(trials: Sequence[FrozenTrial]) -> str:
 
 
 def summary(runs: Sequence[Run]) -> str:
-    """Return a table of medians, a row for each arm: a search that found nothing is an outlier."""
+    """Return a table of medians, a row for each arm."""
     lines = [
         f"{f'median, {len(runs) // len(ARMS)} seeds':<17}  trials  epochs  seconds"
         "  validation loss  test loss  test accuracy"
@@ -296,7 +296,7 @@ def main() -> None:
     bar = tqdm(total=args.budget * args.seeds * len(ARMS), unit="epoch")
     runs: list[Run] = []
     try:
-        # The matrices are so small that to share one among cores takes longer than to multiply it.
+        # One thread: the matrices are too small for more.
         with threadpool_limits(limits=1):
             for seed in range(args.seeds):
                 for arm in ARMS:

@@ -28,8 +28,8 @@ def objective(trial: optuna.Trial) -> float:
     y = trial.suggest_float("y", -5, 5)
     layers = trial.suggest_int("layers", 1, 12)
     activation = trial.suggest_categorical("activation", ["relu", "gelu", "tanh"])
-    time.sleep(random.expovariate(1 / 0.02))  # an evaluation takes its time
-    return true_value(x, y, layers, activation) + random.gauss(0, 0.05)  # and is noisy
+    time.sleep(random.expovariate(1 / 0.02))  # a slow evaluation
+    return true_value(x, y, layers, activation) + random.gauss(0, 0.05)  # with noise
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """The array type that every layer uses.
 
-(Not ``_typing.py``: Python has a module of that name, and would find this one where scripts of the
-package's folder are run.)
+(Not ``_typing.py``: that would shadow a module of Python where a script in this folder is run.)
 """
 
 from __future__ import annotations

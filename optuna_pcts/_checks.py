@@ -1,4 +1,4 @@
-"""Arguments are checked before any trial is created, with messages that say what is allowed."""
+"""Checks of arguments, before any trial is created, with messages that say what is allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_number(
     open_low: bool = True,
     open_high: bool = True,
 ) -> None:
-    """Refuse what is not a finite number between two limits, of which each may be included."""
+    """Raise unless it is a finite number between two limits, each of which may be included."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"`{name}` must be a number, but got {value!r}.")
     if not (math.isfinite(value) and (low < value or (not open_low and value == low))):
@@ -45,7 +45,7 @@ def check_integer(name: str, value: Any) -> None:
 
 
 def checked_names(split_order: Any) -> list[str]:
-    """Return the names in `split_order`, each of which must stand there once."""
+    """Return the names in `split_order`, each of which must occur once."""
     if isinstance(split_order, str) or not isinstance(split_order, Sequence):
         raise TypeError(
             "`split_order` must be a list of parameter names or groups of names, but got "
@@ -81,6 +81,6 @@ def checked_reward(reward: Any) -> str | tuple[float, float]:
     low, high = reward
     check_number("reward", low)
     check_number("reward", high)
-    if not low / 2 < high / 2:  # halved, as the tree keeps it
+    if not low / 2 < high / 2:  # halved, as the tree stores it
         raise ValueError(f"`reward` must name the lower value first, but got {reward!r}.")
     return float(low), float(high)

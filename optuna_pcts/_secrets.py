@@ -1,4 +1,4 @@
-"""Addresses of storages, and what drivers say of them, without their passwords."""
+"""Addresses of storages, and messages of drivers about them, without passwords."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from urllib.parse import unquote_plus
 
 _HIDDEN = "***"
 
-# Some people forget to encode the signs in their password, so it ends at the last @ of the line;
-# or of the word, where there is no scheme.
+# A password may have special characters that were not encoded, so it ends at the last @ of the
+# line; or of the word, where there is no scheme.
 _BEFORE_HOST = re.compile(r"""(://[^\s:/@'"]*:)(.+)(?=@)|([^\s:/@'"]*:)(?!//)(\S+)(?=@)""")
 # In the query of a URL, or in a connection string of PostgreSQL or ODBC.
 _ASSIGNED = re.compile(r"""([\w%.+-]+\s*=\s*)('(?:[^'\\]|\\.)*'|"[^"]*"|\{[^}]*\}|[^\s&;]+)""")
 _KEY = re.compile(r"passw|passphrase|pwd|pass\b|secret|token|api_?key|credential", re.IGNORECASE)
-# Signs at which a driver may have cut a password that it took for something else.
+# Characters at which a driver may have split a password that it misread.
 _CUTS = re.compile(r"[\s:/@?#&=;,'\"\[\]{}\\]+")
 
 
@@ -27,7 +27,7 @@ def without_secrets(text: str, of: str = "") -> str:
         text:
             A URL, a connection string, or a message that has some.
         of:
-            What the message is about: its secrets are not in the text either, nor parts of them.
+            The address that the message is about: its secrets, and parts of them, are removed too.
     """
     for secret in sorted(set(_parts_of_secrets(of)), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", _HIDDEN, text)

@@ -42,7 +42,7 @@ examples:
   optuna-pcts recommend sqlite:///study.db my-study --top 3 --json
   optuna-pcts plot sqlite:///study.db my-study --figure tree --output tree.png
 
-exit status: 0 if all went well, 1 if it did not, 2 if the command line makes no sense.
+exit status: 0 on success, 1 on an error, 2 if the command line is invalid.
 """
 
 _MANY_TRIALS = 3000
@@ -50,7 +50,7 @@ _SUFFIXES = (".html", ".json", ".pdf", ".png", ".svg")
 
 
 class _UserError(Exception):
-    """Something that the user can do something about."""
+    """An error that the user can correct."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -240,7 +240,7 @@ def _open_storage(text: str) -> BaseStorage:
 
 
 def _open_database(url: str) -> BaseStorage:
-    # The name that others use, which SQLAlchemy does not know.
+    # A common name of the scheme that SQLAlchemy does not know.
     url = re.sub(r"^postgres://", "postgresql://", url)
     is_sqlite = re.match(r"sqlite(\+\w+)?://", url)
     if is_sqlite:
@@ -249,7 +249,7 @@ def _open_database(url: str) -> BaseStorage:
             raise _UserError(f"{url} is in the memory of another process; it cannot be read.")
         if not Path(path).is_file():
             raise _UserError(f"{path} does not exist.")
-    # Which driver stands behind the bare name depends on the version of SQLAlchemy.
+    # Which driver the bare name stands for depends on the version of SQLAlchemy.
     others = ("postgresql+psycopg2://", "postgresql+psycopg://")
     urls = [url, *(re.sub("^postgresql://", other, url) for other in others)]
     for attempt in dict.fromkeys(urls):
@@ -259,7 +259,7 @@ def _open_database(url: str) -> BaseStorage:
             continue
         except Exception as error:  # SQLAlchemy's, which comes with Optuna
             reason = str(error.__cause__ or error).splitlines()[0]
-            # A driver that cannot make sense of a URL may repeat parts of it.
+            # A driver that cannot parse a URL may repeat parts of it.
             reason = without_secrets(reason, of=url)
             raise _UserError(f"{url} cannot be read as a storage of Optuna: {reason}") from error
     raise _UserError(

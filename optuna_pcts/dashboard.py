@@ -1,4 +1,4 @@
-"""What the search is doing, live in optuna-dashboard: its figures, and a note in words.
+"""Live figures of a search in optuna-dashboard, and a note with its report.
 
 It needs the extra ``dashboard``: ``pip install "optuna-pcts[dashboard]"``.
 """
@@ -32,14 +32,14 @@ with try_import() as _imports:
     from optuna_dashboard import get_note
     from optuna_dashboard import save_note
     from optuna_dashboard import save_plotly_graph_object
-    import plotly.graph_objects  # noqa: F401  (what is drawn with; better missed at once)
+    import plotly.graph_objects  # noqa: F401  (for drawing; if missing, fail at once)
 
 
 # The part of the note that is replaced: from its heading to the next one, or to the end.
 _HEADING = "## Procrastinated tree search"
 _PART = re.compile(rf"{re.escape(_HEADING)}\n.*?(?=^##? |\Z)", flags=re.DOTALL | re.MULTILINE)
 
-# A storage takes figures in pieces of 2 kB: smaller ones than on paper are as good to look at.
+# Smaller than for other figures: a storage takes them in pieces of 2 kB.
 _MAX_CELLS = 120
 _MAX_POINTS = 200
 # At most this share of one worker's time is spent on drawing, however long a study gets.
@@ -52,14 +52,14 @@ class LiveFigures:
     """Keeps figures and a note about the search up to date in optuna-dashboard: a callback.
 
     The figures of :mod:`optuna_pcts.visualization` appear below those of the dashboard, and the
-    study's note says in words and numbers what the search is doing. What else stands in the note
-    is kept. Depth, fidelity and delay of each trial are in the dashboard's table of trials, as the
+    study's note says in words and numbers what the search is doing. Other text in the note is
+    kept. Depth, fidelity and delay of each trial are in the dashboard's table of trials, as the
     user attributes ``pcts:depth``, ``pcts:fidelity`` and ``pcts:delay``. :class:`PCTSSampler`
-    writes them; the delay in processes that have made such an object.
+    writes them; the delay only in processes that have made such an object.
 
-    Give it to every worker: whoever finishes a trial when it is time draws for all of them. If two
-    should ever draw at the very same time, the dashboard may keep an old figure until the next
-    time. A failure to draw is logged, and never fails a trial or a study.
+    Give it to every worker: the first to finish a trial when an update is due draws for all of
+    them. If two draw at the very same time, the dashboard may keep an old figure until the next
+    update. A failure to draw is logged, and never fails a trial or a study.
 
     Example:
 
@@ -79,8 +79,8 @@ class LiveFigures:
             update takes long, so that it takes no more than a twentieth of one worker's time.
         figures:
             Which figures to keep: names out of "tree", "partition", "regret", "delays",
-            "fidelity" and "cost". By default all of them. What a study has nothing of is left
-            out.
+            "fidelity" and "cost". By default all of them. A figure for which a study has no data
+            is left out.
         params:
             The two parameters of the partition. By default the first two by name.
         note:
@@ -124,7 +124,7 @@ class LiveFigures:
                 seconds = self.update(study)
                 wait = max(self._every, seconds / _MAX_SHARE)
             self._next[key] = time.monotonic() + wait
-        except Exception as error:  # whatever it is, the study is worth more than its figures
+        except Exception as error:  # no error in drawing may stop the study
             self._next[key] = time.monotonic() + self._every
             _logger.warning(f"The figures in the dashboard were not updated: {error!r}")
         finally:
@@ -138,8 +138,8 @@ class LiveFigures:
                 The study.
 
         Returns:
-            The seconds of computing it took. (Not by the clock: on a busy machine that would be
-            what others took.)
+            The seconds of processor time that it took. (Not of wall clock, which on a busy
+            machine includes the time of other processes.)
         """
         start = time.thread_time()
         source = Snapshot(study, params=self._params, max_cells=_MAX_CELLS, max_points=_MAX_POINTS)
@@ -155,11 +155,11 @@ class LiveFigures:
         return seconds
 
     def _claim(self, study: optuna.Study) -> float:
-        """Return how many seconds to wait; 0: this worker is to draw, and the others know."""
+        """Return how many seconds to wait; 0 if this worker has claimed the update."""
         last = study._storage.get_study_system_attrs(study._study_id).get(FIGURES_KEY)
         if isinstance(last, dict):
             wait = max(self._every, float(last.get("seconds", 0.0)) / _MAX_SHARE)
-            # The clocks of two machines may differ; what is said to come is as near as the past.
+            # The clocks of two machines may differ: a claim in the future counts by its distance.
             age = abs(time.time() - float(last.get("at", 0.0)))
             if age < wait:
                 return wait - age
@@ -179,7 +179,7 @@ class LiveFigures:
         return token
 
     def __getstate__(self) -> dict[str, Any]:
-        # A lock cannot be copied, and the time of another process means nothing.
+        # A lock cannot be copied, and monotonic times of another process are meaningless.
         return {**self.__dict__, "_next": {}, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ def _note_of(source: Snapshot) -> str:
 
 
 def _summary(source: Snapshot) -> str:
-    """Return a sentence for somebody who passes by."""
+    """Return a summary in one sentence."""
     tree, delays = source.info(tree_info), source.info(delay_info)
     n_in_flight, n_stale = len(source.in_flight), len(source.stale)
     parts = [f"{n_in_flight} {'trial is' if n_in_flight == 1 else 'trials are'} in flight"]
@@ -222,7 +222,7 @@ def _summary(source: Snapshot) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which Markdown finds nothing to interpret."""
+    """Return a text with Markdown's special characters escaped."""
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", text)
 
 

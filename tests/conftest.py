@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # the other tests run without a database
     from examples.postgres.server import EmbeddedServer
 
 
-# A machine that is busy with something else must not fail a property. Continuous integration tries
-# the same examples each time; everybody else's machine looks for new ones.
+# No deadline: a busy machine must not fail a property. Continuous integration tries the same
+# examples each time; on other machines they are new ones.
 settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("patient")
 

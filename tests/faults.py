@@ -97,7 +97,7 @@ def check(
     study._storage.set_trial_state_values(trial_id, TrialState.FAIL)
 
     study.sampler = PCTSSampler(seed=0)
-    # Failures near the optimum, which depend on when whom a fault hits, hide it for a while.
+    # Failures near the optimum hide it for a while; how many there are depends on the timing.
     for _ in range(_PATIENT):
         study.optimize(objective, n_trials=n_more)
         best = min(distance(t.params) for t in study.get_trials()[len(trials) :] if t.values)
@@ -105,7 +105,7 @@ def check(
             break
     assert best < tolerance
     if isinstance(sampler, PCTSSampler):
-        # Whoever was there all the time sees what a fresh one sees.
+        # A sampler that was there all the time has the same tree as a fresh one.
         trial_id = new_trial(study)
         fresh = PCTSSampler(seed=0)
         for each in (sampler, fresh):
@@ -264,7 +264,7 @@ class Crew:
         return sum(kept.get(number) != value for number, value in self.told.items())
 
     def _start(self, job: Job) -> tuple[Any, Any]:
-        # Shared memory without a lock, which a worker could take to its grave.
+        # Shared memory without a lock: a worker that is killed would never release it.
         phase = self._context.RawValue("b", 0)
         self._n_started += 1
         notes = f"{self._notes.name}/{self._n_started}"

@@ -180,7 +180,7 @@ def assert_same_tree(study: optuna.Study, first: PCTSSampler, second: PCTSSample
 
 
 def study_to_see(n_trials: int = 60, storage: Any = None, n_running: int = 2) -> optuna.Study:
-    """Return a study that has everything there is to see: noise, fidelities, trials in flight."""
+    """Return a study with something for each figure: noise, fidelities, trials in flight."""
 
     def objective(trial: optuna.Trial) -> float:
         z = fidelity(trial)

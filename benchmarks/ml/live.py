@@ -1,7 +1,7 @@
 """Live runs: worker processes that train real models until the time is up.
 
-The workers of a study share nothing but its storage, as Optuna's do. Only the trees that know
-nothing of a storage (MFPOO) stay in one place and send their evaluations to the workers.
+The workers of a study share nothing but its storage, as Optuna's do. Only the tree searches
+without a storage (MFPOO) run in one process and send their evaluations to the workers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from optuna_pcts import PCTSSampler
 from optuna_pcts._tree.fidelity import LAST_SHARE
 
 
-# The paper's, for accuracies: sigma^2 = 0.02, b = 1. Of the bias it says nothing.
+# The paper's, for accuracies: sigma^2 = 0.02, b = 1. It does not give the bias.
 _KNOWLEDGE = Knowledge(
     noise_std=0.02**0.5,
     cost=lambda z: 0.05 + 0.95 * z,
@@ -50,7 +50,7 @@ _KNOWLEDGE = Knowledge(
     n_evaluations=50,
 )
 _NAME = "study"
-# Evaluations of an answer have seeds that no trial has.
+# Evaluations of the recommendation have seeds that no trial has.
 _CHECK_SEED = 1_000_000
 _N_CHECKS = 2
 
@@ -137,7 +137,7 @@ def run(
     while time.time() < work.ends:
         is_last = time.time() > work.ends - LAST_SHARE * work.seconds
         if is_last and isinstance(study.sampler, PCTSSampler):
-            study.sampler.finish()  # what CostBudget does for whoever has a budget
+            study.sampler.finish()  # as CostBudget does
         with lock:
             trial = study.ask(task.space)
             z = None if read_fidelity is None else read_fidelity(trial)
@@ -159,7 +159,7 @@ def run(
 
 
 class Workers:
-    """Worker processes that stay: nobody's time is spent on starting them.
+    """Worker processes that are kept, so that no run includes the time to start them.
 
     Args:
         n:

@@ -1,4 +1,4 @@
-"""Who takes part in the tasks, live and replayed."""
+"""The methods compared on the tasks, live and replayed."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _FACTOR = STEPS[1] // STEPS[0]
 
 @dataclass(frozen=True)
 class Context:
-    """What a sampler is made for.
+    """The setting that a sampler is made for.
 
     Attributes:
         space:
-            What is tuned.
+            The parameters to tune.
         seed:
-            Of its random numbers.
+            Seed of its random numbers.
         knowledge:
             What the methods of the paper are told.
     """

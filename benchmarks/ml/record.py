@@ -1,6 +1,6 @@
 """Record the evaluations of a task once, on a grid of its parameters and at several fidelities.
 
-``python -m benchmarks.ml.record svm`` goes on where it was interrupted. The tables in
+``python -m benchmarks.ml.record svm`` resumes after an interrupt. The tables in
 ``benchmarks/ml/tables/`` were made by it, on one core: each of the three takes about half an hour.
 ``python -m benchmarks.ml.compare`` replays them.
 """
@@ -74,13 +74,13 @@ class MLPNode:
 Node = SVMNode | XGBNode | MLPNode
 Axes = Mapping[str, Sequence[Any]]
 
-# e^-5 to e^5 in twelve steps: none is the centre of a cell that a tree would look at.
+# e^-5 to e^5 in twelve steps: none is the centre of a cell of a tree search.
 _LOG_12 = (
     *(0.006738, 0.01672, 0.04151, 0.103, 0.2557, 0.6347),
     *(1.575, 3.91, 9.706, 24.09, 59.79, 148.4),
 )
-# The values of each parameter, and the numbers of samples: those that matter most come first, so
-# that a recording that is interrupted can be used.
+# The values of each parameter, and the numbers of samples: the most important ones first, so that
+# an interrupted recording can be used.
 GRIDS: Mapping[str, tuple[type[Node], Axes]] = {
     "svm": (SVMNode, {"samples": (7000, 100, 1200, 400, 3000), "C": _LOG_12, "gamma": _LOG_12}),
     "xgb": (
@@ -118,7 +118,7 @@ def nodes(name: str) -> Iterator[Any]:
 
 
 def same(node: Any) -> Any:
-    """Return the node whose evaluation is also that of this one: L-BFGS knows no learning rate."""
+    """Return the node with the same evaluation as this one: L-BFGS has no learning rate."""
     if isinstance(node, MLPNode) and node.solver == "lbfgs":
         axes = GRIDS["mlp"][1]
         first = axes["learning_rate"][0], axes["early_stopping"][0]
@@ -128,7 +128,7 @@ def same(node: Any) -> Any:
 
 
 def _evaluate(name: str, node: Any) -> dict[Any, Evaluation]:
-    """Evaluate a node, and on the way those that differ in the parameter ``staged`` only."""
+    """Evaluate a node, and with it those that differ in the parameter ``staged`` only."""
     task = TASKS["recorded"][name]
     staged = task.staged
     params = asdict(node)
@@ -149,7 +149,7 @@ def records(name: str) -> Records[Any, Evaluation]:
 
 
 def work(name: str) -> list[Any]:
-    """Return the nodes to evaluate, without those that come with another one."""
+    """Return the nodes to evaluate, without those that are evaluated with another one."""
     staged = TASKS["recorded"][name].staged
     return [
         node

@@ -1,8 +1,8 @@
-"""A recorded task as a problem for the simulated clock: many seeds at the price of none.
+"""A recorded task as a problem for the virtual clock, for many seeds without training.
 
-Between the nodes of the grid accuracy and spread are linear, on the scale of each parameter and in
-the logarithm of the number of samples; the logarithm of the seconds is, too. Categories are not
-mixed. So the space is that of the live task, and on a node it is the recorded number that counts.
+Between the nodes of the grid accuracy, spread and the logarithm of the seconds are interpolated
+linearly, on the scale of each parameter and in the logarithm of the number of samples; not between
+categories. So the space is that of the live task, and at a node the numbers are the recorded ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.problems import Problem
 
 
 class Table:
-    """What was recorded of a task.
+    """The recorded evaluations of a task.
 
     Args:
         task:
@@ -50,7 +50,7 @@ class Table:
         names = ["samples", *task.space]
         self._task = task
         self._scales = [math.log, *(_scale(task, name) for name in task.space)]
-        # Ascending: the grid has the numbers of samples in the order in which they are recorded.
+        # Sorted: the grid has the numbers of samples in the order of recording.
         values = [sorted(axes[n], key=s) for n, s in zip(names, self._scales)]
         self._nodes = [np.array([s(v) for v in vs]) for s, vs in zip(self._scales, values)]
         places = [{value: i for i, value in enumerate(vs)} for vs in values]
@@ -84,7 +84,7 @@ class Table:
         return self._cut(self._data, 0, self._task.n_samples(fidelity))
 
     def _cut(self, data: FloatArray, axis: int, x: float) -> FloatArray:
-        """Return what is between two nodes of an axis, which is the first one that is left."""
+        """Interpolate along an axis, the first one that is left."""
         along = self._nodes[axis]
         position = min(max(self._scales[axis](x), along[0]), along[-1])
         i = min(int(np.searchsorted(along, position, side="right")), len(along) - 1)
@@ -104,7 +104,7 @@ class Table:
 
 
 def _scale(task: Task, name: str) -> Callable[[Any], float]:
-    """Return how far along its axis a parameter is; a category is where it stands in the list."""
+    """Return the position of a parameter along its axis; for a category its index."""
     distribution = task.space[name]
     if isinstance(distribution, CategoricalDistribution):
         choices = distribution.choices
@@ -141,7 +141,7 @@ def replay(name: str, folder: Path = TABLES) -> Replay:
     task = TASKS["recorded"][name]
     table = Table(task, folder)
     points = table.points()
-    # Linear pieces are largest at a node.
+    # A piecewise linear function is largest at a node.
     best = points[int(np.argmax([table.at(point, 1.0)[0] for point in points]))]
     fidelities = np.linspace(0, 1, 21)
     costs = [table.typical(z)[1] for z in fidelities]

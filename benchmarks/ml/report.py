@@ -28,7 +28,7 @@ from benchmarks.records import read_manifest
 from benchmarks.records import row
 
 
-Setting = tuple[str, int, str, int]  # form, workers, delay, whole evaluations (or live seconds)
+Setting = tuple[str, int, str, int]  # form, workers, delay, full evaluations (or live seconds)
 Cells = Mapping[tuple[str, str], Sequence[Result]]  # by task and method, one per seed
 
 _PAPER_NAMES = {"svm": "NewsGroup-SVM", "xgb": "MNIST-XGB", "mlp": "MNIST-NN"}
@@ -89,7 +89,7 @@ def by_setting(
             amount *= run.workers / recorded(run.task).cost(1.0)
         setting = (run.form, run.workers, run.delay, round(amount))
         settings[setting][run.task, run.method].append(result)
-    # What is replayed comes first, and what has no delay.
+    # Replayed settings first, and those without delay.
     return dict(sorted(settings.items(), key=lambda item: _order(item[0])))
 
 
@@ -103,7 +103,7 @@ def median(results: Sequence[Result]) -> float:
 
 
 def verdict(cells: Cells, task: str, ours: Sequence[str]) -> str:
-    """Return how the best of some methods of ours does on a task, among all others."""
+    """Return how the best of some PCTS variants compares with all others on a task."""
     others = set(METHODS) - set(OURS)
     medians = {
         method: median(c)
@@ -181,7 +181,7 @@ def title(setting: Setting, cells: Cells) -> str:
     many = "" if delay == "none" else f", delay {delay}"
     who = f"{workers} workers{many}, {n_seeds} seed{'s' * (n_seeds > 1)}"
     if form == REPLAY:
-        return f"Replayed: time for {amount} whole evaluations, {who}"
+        return f"Replayed: time for {amount} full evaluations, {who}"
     return f"Live, {form}: {amount} seconds, {who}"
 
 
@@ -196,10 +196,10 @@ def tasks() -> list[str]:
 
 
 def replayed_in() -> list[str]:
-    """Return how long a whole evaluation takes, and the largest accuracy there is."""
+    """Return how long a full evaluation takes, and the largest accuracy there is."""
     lines = ["", "Of the tables:"]
     lines += records.table(
-        "", "whole evaluation (median)", "largest accuracy", "paper: best PCTS, best other", "data"
+        "", "full evaluation (median)", "largest accuracy", "paper: best PCTS, best other", "data"
     )
     for name in NAMES:
         problem = recorded(name)

@@ -4,8 +4,8 @@ An evaluation is the accuracy of a k-fold cross-validation on samples that are d
 time: so it is noisy. The fidelity z in [0, 1] is the number of samples, from the smallest to the
 largest, as in the paper (section 5). Each task comes in three sizes:
 
-- ``digits``: scikit-learn's small images, for whoever has no network or no time;
-- ``recorded``: the paper's data, of which so much is taken that a whole grid could be recorded;
+- ``digits``: scikit-learn's small images, which are fast and need no download;
+- ``recorded``: a part of the paper's data, small enough to record a full grid;
 - ``paper``: as in the paper.
 """
 
@@ -37,7 +37,7 @@ from benchmarks.problems import Space
 
 
 # Steps at which a trial in several steps reports, and the last of them: each is a training with
-# three times as much data as the one before, where Hyperband and successive halving look at it.
+# three times as much data as the one before, at a rung of Hyperband and successive halving.
 STEPS = (1, 3, 9)
 MAX_STEP = STEPS[-1]
 # Passes over the data that a neural network is trained for.
@@ -49,7 +49,7 @@ Folds = Sequence[NDArray[np.intp]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one evaluation found, and took.
+    """The result of one evaluation, and its time.
 
     Attributes:
         accuracy:
@@ -81,9 +81,9 @@ class Task:
         name:
             ``svm``, ``xgb`` or ``mlp``.
         title:
-            For people.
+            For reports.
         space:
-            What is tuned.
+            The parameters to tune.
         load:
             Returns the data.
         samples:
@@ -93,7 +93,7 @@ class Task:
         model:
             How it is trained and tested.
         staged:
-            A parameter of which one training tells several values.
+            A parameter of which one training evaluates several values.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Task:
         order = np.random.default_rng(seed).permutation(len(data.classes))[:n_samples]
         folds = np.array_split(order, self.n_folds)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a network that has not converged is no surprise
+            warnings.simplefilter("ignore")  # of networks that have not converged
             return self.model(params, data, folds, seed, stages)
 
 
@@ -146,8 +146,8 @@ def _svm(
 ) -> list[Evaluation]:
     """Evaluate a support vector machine with the kernel exp(-gamma |x - y|^2).
 
-    The kernel is computed once for all folds: libsvm would do so one pair at a time, and take ten
-    times as long for the same numbers.
+    The kernel is computed once for all folds: libsvm computes it pair by pair, which takes ten
+    times as long.
     """
     from sklearn.metrics.pairwise import euclidean_distances
     from sklearn.svm import SVC
@@ -237,7 +237,7 @@ def _mlp(
         try:
             network.fit(data.features[train], data.classes[train])
             accuracies.append(network.score(data.features[test], data.classes[test]))
-        except ValueError:  # its weights are not finite any more: it knows nothing
+        except ValueError:  # it diverged: its weights are not finite any more
             accuracies.append(0.0)
     return [Evaluation.of(accuracies, time.process_time() - started)]
 

@@ -1,4 +1,4 @@
-"""Eight workers on a noisy objective that reports on its way: PCTS from OptunaHub."""
+"""Eight workers on a noisy objective that reports intermediate values: PCTS from OptunaHub."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def objective(trial: optuna.Trial) -> float:
     y = trial.suggest_float("y", -5, 5)
     loss = x**2 + y**2
     for epoch in range(1, EPOCHS + 1):
-        time.sleep(random.expovariate(1 / 0.001))  # an evaluation takes its time
+        time.sleep(random.expovariate(1 / 0.001))  # a slow evaluation
         trial.report(loss + 1 / epoch + random.gauss(0, 0.1), epoch)
         if trial.should_prune():
             raise optuna.TrialPruned

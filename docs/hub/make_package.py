@@ -6,8 +6,8 @@ registry as FOLDER, and the result can be committed there and submitted.
 The package holds copies of the modules, with relative imports, and does not depend on
 ``optuna-pcts``: what is loaded from OptunaHub is expected to work with nothing else installed.
 Only the modules that the public names need are copied. The copies are not kept in this repository,
-as they would be one more version of each module to look at and to keep right; the tests make the
-package anew, load it and run its example.
+where they would have to be kept up to date; the tests make the package, load it and run its
+example.
 """
 
 from __future__ import annotations

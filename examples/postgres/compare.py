@@ -1,4 +1,4 @@
-"""Compare samplers: the same seconds for each, and all they found measured in alternation."""
+"""Compare samplers: the same seconds for each, and their results measured in alternation."""
 
 from __future__ import annotations
 

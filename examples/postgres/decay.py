@@ -95,7 +95,7 @@ def arms(evaluator: Evaluator) -> list[Arm]:
 def run(
     evaluator: Evaluator, *, n_seeds: int, n_trials: int, in_flight: int, n_arms: int
 ) -> list[Result]:
-    """Run every arm with every seed, in turn, so that what the machine does hits all alike."""
+    """Run every arm with every seed, in turn, so that load on the machine affects all alike."""
     results = [Result(arm, []) for arm in arms(evaluator)[:n_arms]]
     with tqdm(total=n_seeds * n_arms * n_trials, unit="trial") as bar:
         for seed in range(n_seeds):
@@ -141,8 +141,8 @@ class Slope:
 def power_law(result: Result) -> Slope:
     """Return beta of cost = c h^-beta, over all depths and all seeds.
 
-    Without the maximum of the paper's table 3, above which :func:`optuna_pcts.fit_cost` lets the
-    curve be flat: a slope over all depths promises less, and can be negative.
+    Without the maximum of the paper's table 3, at which :func:`optuna_pcts.fit_cost` lets the
+    curve be flat: a slope over all depths is the more cautious estimate, and can be negative.
     """
     levels, costs = _measured(result)
     return _slope(np.log(levels), np.log(costs))
@@ -172,7 +172,7 @@ def _slope(x: Floats, y: Floats) -> Slope:
 
 
 def describe(result: Result) -> str:
-    """Return what was measured of one arm, and what it says about decay."""
+    """Return the measurements of one arm, and whether costs decay."""
     fit = fit_cost(result.pooled, seed=0)
     beta = power_law(result)
     seeds = [power_law(replace(result, studies=[study])).value for study in result.studies]

@@ -1,7 +1,7 @@
-"""From one configuration of the server to the next at the least cost, and the workload on it.
+"""Changes of the server's configuration at the least cost, and the workload on it.
 
-The evaluator knows in which configuration the server is. A change costs what the knobs that
-differ cost: so it matters in which order a set of configurations is visited.
+The evaluator knows the current configuration of the server. The cost of a change is that of the
+knobs that differ, so the order in which configurations are evaluated matters.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Server(Protocol):
         ...
 
     def reset(self) -> None:
-        """Come back with the defaults, from whatever state; or a ConfigError."""
+        """Restart with the defaults, from whatever state; or raise a ConfigError."""
         ...
 
 
@@ -66,7 +66,7 @@ class Measurement:
 
     @property
     def estimate(self) -> float:
-        """Seconds of the whole workload, judged by the rounds so far: any of them is typical."""
+        """Seconds of the whole workload, extrapolated from the rounds so far."""
         return self.query_seconds * self.n_rounds / self.n_done
 
     def add(self, round_seconds: Mapping[str, float]) -> None:
@@ -130,8 +130,8 @@ class Evaluator:
         changed = self.knobs.changes(self._state, configuration)
         measurement = Measurement(n_rounds, self.apply(configuration))
         if any(knob.cost is not Cost.SESSION for knob in changed):
-            # The first round after a restart takes up to three times as long as the next: the
-            # cold cache is a part of the price of the change, not of the configuration.
+            # The first round after a restart takes up to three times as long as the next: the cold
+            # cache is a part of the cost of the change, not of the configuration.
             warm_up = self._run_round(n_rounds, 0.0)
             measurement.reconfiguration_seconds += sum(warm_up.values())
         for number in range(n_rounds):
@@ -147,7 +147,7 @@ class Evaluator:
 
         Raises:
             ConfigError:
-                If the server does not go along; :meth:`recover` is then due.
+                If the server refuses it; :meth:`recover` is then due.
         """
         start = time.perf_counter()
         changed = self.knobs.changes(self._state, configuration)
@@ -216,7 +216,7 @@ class Evaluator:
                 self.apply({**defaults, knob.name: _typical(knob)})
                 self.change_costs[knob.name] = time.perf_counter() - start
                 self.apply(defaults)
-            except ConfigError:  # which is for the search to learn
+            except ConfigError:  # the search will find that out
                 self.change_costs[knob.name] = time.perf_counter() - start
                 self.recover()
 

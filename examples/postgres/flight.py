@@ -1,7 +1,7 @@
 """What a worker has asked and not told, so that the next one on its machine can end it.
 
-Workers elsewhere have to wait for signs of life. On the same machine it is certain at once that
-one is dead: the kernel gives its locks free, however it ended.
+Workers on other machines have to wait for missing heartbeats. On the same machine a dead worker is
+detected at once: the kernel releases its locks, however it ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from optuna.trial import TrialState
 
 PREFIX = "optuna-pcts-flight-"
 
-# The id of a trial, and when it was started: another time if it was queued and asked again.
+# The id of a trial, and its start, which differs if it was queued and asked again.
 Note = tuple[int, str]
 
 
@@ -65,7 +65,7 @@ class FlightLog:
 
 
 def left_over(study: optuna.Study) -> list[FrozenTrial]:
-    """Return the trials that dead workers on this machine had in flight, and forget about them."""
+    """Return the trials that dead workers on this machine had in flight, and delete their logs."""
     return _running(study, set(_read_left_over()))
 
 

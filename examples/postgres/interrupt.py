@@ -1,8 +1,8 @@
-"""Ctrl-C that neither tears a write to the storage apart nor gets lost.
+"""Ctrl-C that neither interrupts a write to the storage nor gets lost.
 
-Python raises an interrupt wherever it happens to be: between a trial's end and its last
-attribute, or in a finaliser, where the exception is reported and dropped. While trials run it is
-therefore only noted, and heeded where the loop asks for it.
+Python raises an interrupt at any point: between a trial's end and its last attribute, or in a
+finaliser, where the exception is reported and dropped. While trials run it is therefore only
+noted, and raised where the loop checks for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _is_held = False
 
 
 def install() -> None:
-    """Heed Ctrl-C; to be terminated, or to lose the terminal, is the same."""
+    """Handle Ctrl-C, SIGTERM and the loss of the terminal alike."""
     sys.unraisablehook = _report_unraisable
     usual = (signal.SIG_DFL, signal.default_int_handler)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -31,7 +31,7 @@ def install() -> None:
 def held() -> Iterator[None]:
     """Note the first interrupt within the block, and raise it at its end at the latest.
 
-    A second one is raised at once: whoever asks twice does not want to wait.
+    A second one is raised at once.
     """
     global _is_held
     _is_held = True
@@ -43,7 +43,7 @@ def held() -> Iterator[None]:
 
 
 def is_noted() -> bool:
-    """Whether somebody waits for this process to end."""
+    """Whether an interrupt was noted."""
     return _is_noted
 
 

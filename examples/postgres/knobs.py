@@ -1,8 +1,8 @@
-"""What can be tuned, in which units, and how a configuration is written down.
+"""The parameters to tune, their units, and configurations as text.
 
-Three kinds of knobs differ in what a change costs. An index has to be built, a restart setting
-needs a new server, a session setting is one statement. ``fsync`` and ``full_page_writes`` are
-not here, and never should be: without them a power failure loses the database.
+Three kinds of knobs differ in the cost of a change: an index has to be built, a restart setting
+needs a restart of the server, a session setting is one statement. ``fsync`` and
+``full_page_writes`` must never be added: without them a power failure may destroy the database.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Knobs:
                 Whether the last transactions may be lost in a crash, for speed.
         """
         # The tree evaluates the centres of its cells, and of two choices that is the latter: the
-        # search begins without an index, as the server does, and has to find out which it needs.
+        # search starts without indexes, as the server does, and has to find out which it needs.
         off_on = CategoricalDistribution([True, False])
         knobs = [Knob(f"index {i}", Cost.INDEX, off_on, index=i) for i in indexes]
         if can_restart:

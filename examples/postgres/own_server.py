@@ -1,9 +1,9 @@
 """A PostgreSQL that belongs to the user, given by its URL.
 
-Touched as little as possible: the example makes a database of its own for its own tables,
-session settings live in its own connection, and indexes have names of their own. Only a restart
-setting changes the server itself. These are saved in a file first and put back at the end; if
-this process is killed before that, the next start on the same file puts them back.
+It is changed as little as possible: the example makes its own database for its own tables, session
+settings are those of its own connection, and its indexes have names with a prefix. Only restart
+settings change the server itself. These are saved in a file first and put back at the end; if this
+process is killed before that, the next start on the same file puts them back.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class OwnServer:
 
     Args:
         url:
-            Where it is: ``postgresql://user@host:port/database``. The password is better kept in
-            ``PGPASSWORD`` or ``~/.pgpass``; it is shown nowhere in any case.
+            Its URL: ``postgresql://user@host:port/database``. The password is better kept in
+            ``PGPASSWORD`` or ``~/.pgpass``; it is never shown.
         restart_command:
             A command that restarts the server and returns when that is done. Without it, only
             knobs that need no restart are tuned.
@@ -127,12 +127,12 @@ class OwnServer:
         self._run_restart_command()
 
     def _read_saved(self) -> dict[str, str | None]:
-        """Return what the server had for all that was ever changed; None is nothing of its own."""
+        """Return the original values of all changed settings; None if there was none."""
         saved = json.loads(self._saved.read_text()) if self._saved.exists() else {}
         return dict(saved.get("settings", {}))
 
     def _save(self, settings: Mapping[str, str]) -> None:
-        """Keep what the server has, before it is changed for the first time."""
+        """Save the original values of settings before they are changed for the first time."""
         before = self._read_saved()
         new = [name for name in settings if name not in before]
         if not new:

@@ -1,4 +1,4 @@
-"""Two configurations measured in alternation, so that what the machine does hits both alike."""
+"""Two configurations measured in alternation, so that load on the machine affects both alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer as text, and the pictures beside it."""
+"""The result as text, and its pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from examples.postgres.tune import seconds
 from examples.postgres.tune import shared_order
 
 
-# Where PCTSSampler says how deep in the tree a trial is.
+# The attribute in which PCTSSampler stores the depth of a trial.
 DEPTH = "pcts:depth"
 # A block of the tree that is narrower than this share of the picture has no label, or no edge.
 _LABEL_WIDTH = 0.04
@@ -93,7 +93,7 @@ def _names(order: Sequence[str | Sequence[str]]) -> list[str]:
 
 
 def new_picture(width: float = 8.0, height: float = 4.0) -> tuple[Figure, Axes]:
-    """Return a figure that no window system knows of."""
+    """Return a figure without a window."""
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
     return figure, figure.add_subplot()
 
@@ -138,7 +138,7 @@ def means_by_depth(trials: Sequence[FrozenTrial], key: str) -> tuple[list[int], 
     by_depth: dict[int, list[float]] = {}
     for trial in trials:
         depth = trial.user_attrs.get(DEPTH)
-        # Anybody can write to a study that others share: a picture has room for so many depths.
+        # Others may have written any depth into a shared study: a picture shows so many.
         if key in trial.user_attrs and isinstance(depth, int) and 0 <= depth < 1000:
             by_depth.setdefault(depth + 1, []).append(seconds(trial, key))
     levels = sorted(by_depth)
@@ -148,8 +148,8 @@ def means_by_depth(trials: Sequence[FrozenTrial], key: str) -> tuple[list[int], 
 def draw_tree(trials: Sequence[FrozenTrial], names: Sequence[str]) -> Figure:
     """Draw the tree over the heavy knobs.
 
-    Each row splits the trials by one knob. A block is as wide as its share of the trials, and
-    coloured by the best of them: the search widens what is fast.
+    Each row splits the trials by one knob. The width of a block is its share of the trials, its
+    colour their best value.
     """
     figure, axes = new_picture(10.0, 0.6 * len(names) + 1.5)
     known = [t for t in trials if t.intermediate_values and all(n in t.params for n in names)]

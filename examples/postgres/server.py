@@ -1,4 +1,4 @@
-"""An embedded PostgreSQL that this process owns: its folder, its settings, its life and death.
+"""An embedded PostgreSQL that this process owns: its folder, settings, start and stop.
 
 The server is a direct child. On Linux the kernel ends it when this process dies, however that
 happens; elsewhere, and for folders, the next start cleans up what a killed one has left.
@@ -184,7 +184,7 @@ class EmbeddedServer:
                 time.sleep(_POLL)
 
     def stop(self, *, keep: bool = True) -> None:
-        """Stop the server: politely if its data are to be kept, else at once."""
+        """Stop the server: gracefully if its data are to be kept, else at once."""
         process = self._process
         if process is None:
             return

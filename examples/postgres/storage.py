@@ -1,6 +1,6 @@
-"""Where the study is kept: a database that workers share, and that may be away for a while.
+"""The storage of the study: a database that workers share, and that may be unavailable at times.
 
-Its restart must cost no worker what it had in flight: each waits, and goes on.
+When it restarts, no worker loses its trials in flight: each waits, and resumes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from examples.postgres import interrupt
 
 
-# Seconds between two signs of life of a trial in flight, and after how many without one its worker
-# counts as dead. Longer than any round: a worker gives signs between rounds.
+# Seconds between two heartbeats of a trial in flight, and after how many without one its worker
+# counts as dead. Longer than any round: heartbeats are sent between rounds.
 HEARTBEAT = 15
 GRACE = 120
 
@@ -80,11 +80,11 @@ def _connect(url: str) -> PatientStorage:
 
 
 class PatientStorage(RDBStorage):
-    """A database that each call waits for, if it is away.
+    """A database for which each call waits while it is unavailable.
 
-    A call is one transaction: one that was cut off has done nothing, and is made again. It gives
-    up when the trials of this worker count as lost anyway, or soon after Ctrl-C. A database that
-    is not there at the start is an error at once.
+    A call is one transaction: if it is aborted it has no effect, and is repeated. It gives up when
+    the trials of this worker count as lost anyway, or soon after Ctrl-C. A database that is
+    unavailable at the start is an error at once.
     """
 
     def __getattribute__(self, name: str) -> Any:
@@ -93,8 +93,8 @@ class PatientStorage(RDBStorage):
         return _patient(value) if is_call else value
 
     def _get_stale_trial_ids(self, study_id: int) -> list[int]:
-        # Optuna takes a trial without any sign of life, of a worker that was killed within ask,
-        # for alive. So it is given one, and only one.
+        # Optuna takes a trial without any heartbeat, of a worker that was killed within ask, for
+        # alive. So it is given one, and only one.
         silent = text(
             "SELECT trial_id FROM trials WHERE study_id = :study AND state = :running AND NOT"
             " EXISTS (SELECT 1 FROM trial_heartbeats h WHERE h.trial_id = trials.trial_id)"
@@ -133,7 +133,7 @@ def _patient(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_away(error: Exception) -> bool:
-    """Whether it is the connection that failed, and not what was asked."""
+    """Whether the connection failed, and not the query."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
     # The last is what follows if Optuna itself asks again, in the same transaction.
     return isinstance(cause, (OperationalError, InterfaceError, PendingRollbackError))

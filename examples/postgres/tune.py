@@ -52,9 +52,9 @@ OnTrial = Callable[[FrozenTrial], object]
 
 
 def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
-    """Return the heavy knobs, the one that costs most to change first.
+    """Return the expensive knobs, the most expensive one first.
 
-    Cells deep in the tree then share the values of these, and pay nothing for them.
+    Trials deep in the tree then share their values, and need not change them.
     """
     heavy = [knob.name for knob in evaluator.knobs if knob.cost is not Cost.SESSION]
     heavy.sort(key=evaluator.change_costs.__getitem__, reverse=True)
@@ -64,8 +64,8 @@ def split_order(evaluator: Evaluator) -> list[str | Sequence[str]]:
 def shared_order(study: optuna.Study, evaluator: Evaluator) -> list[str | Sequence[str]]:
     """Return the split order of the worker that was first in this study.
 
-    Every worker measures other costs, but only with one order do all of them see one tree. Two
-    that are first at the same moment may differ; trials are then located by their point.
+    Every worker measures other costs, but they see the same tree only with the same order. Two
+    workers that start at the same time may differ; trials are then located by their point.
     """
     own = split_order(evaluator)
     if SPLIT_ORDER not in study.user_attrs:
@@ -105,7 +105,7 @@ def make_sampler(
 
 
 def make_pruner(sampler: str, n_rounds: int) -> BasePruner:
-    """Return what ends a trial when it has shown enough: what suits the sampler.
+    """Return the pruner that suits a sampler.
 
     Args:
         sampler:
@@ -125,9 +125,9 @@ def spent(study: optuna.Study) -> float:
 
 
 def seconds(trial: optuna.trial.FrozenTrial, key: str) -> float:
-    """Return the seconds that an attribute says; 0 if there is none, or something else there.
+    """Return the seconds in an attribute; 0 if it is missing or malformed.
 
-    Anybody can write to a study that others share.
+    Anybody can write to a shared study.
     """
     value = trial.user_attrs.get(key)
     is_known = isinstance(value, (int, float)) and 0 <= value <= sys.float_info.max
@@ -146,7 +146,7 @@ def tune(
 ) -> None:
     """Ask for trials, run them in an order that shares reconfigurations, and tell.
 
-    Everything that matters is in the storage, so that a later call goes on where this one ended.
+    The whole state is in the storage, so that a later call resumes where this one ended.
     Trials that were asked and not run, because of the budget or Ctrl-C, go back into the queue.
     Any number of workers may call this for one study, each with an evaluator of its own. Trials of
     a worker that was killed are run by the next one on its machine, or by another one after two
@@ -218,7 +218,7 @@ def tune(
 def _ask(
     study: optuna.Study, evaluator: Evaluator, started: Callable[[FrozenTrial], object]
 ) -> optuna.Trial:
-    """Do what study.ask does, but say at once which trial it is: a worker can die within."""
+    """Do what study.ask does, but note at once which trial it is: a worker can die within."""
     study._thread_local.cached_all_trials = None
     trial_id = study._pop_waiting_trial_id()
     if trial_id is None:
@@ -239,7 +239,7 @@ def _beat(study: optuna.Study, trials: Iterable[optuna.Trial | FrozenTrial]) -> 
 
 
 def _take_over(study: optuna.Study) -> None:
-    """Fail trials of dead workers, and queue each again: the retry stands for it."""
+    """Fail trials of dead workers, and queue each again: the retry replaces it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         fail_stale_trials(study)
@@ -331,7 +331,7 @@ def _end(study: optuna.Study, trial: FrozenTrial) -> None:
 
 
 def best_configuration(study: optuna.Study, evaluator: Evaluator) -> dict[str, Any] | None:
-    """Return the configuration that is most likely the fastest, or None if no trial completed."""
+    """Return the configuration with the best estimate, or None if no trial completed."""
     try:
         params = recommend(study).params
     except ValueError:

@@ -1,8 +1,8 @@
 """What is measured: tables, candidates for indexes, and rounds of queries.
 
 A workload is a number of rounds. Each round runs every query once, with other values, so that the
-first rounds are a fair sample of all of them: the fidelity of a measurement is the share of the
-rounds that were run.
+first rounds are a representative sample: the fidelity of a measurement is the share of the rounds
+that were run.
 
 Write your own as a class with the attributes of :class:`Workload`, or as a folder of .sql files.
 """

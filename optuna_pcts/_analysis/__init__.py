@@ -1,1 +1,1 @@
-"""What a study says: its answer, its delays and costs, the numbers behind each figure."""
+"""Analysis of a study: recommendation, delays, costs, the numbers behind each figure."""

@@ -18,10 +18,10 @@ from optuna_pcts._tree.cost_models import LinearGrowth
 from optuna_pcts._tree.cost_models import PolynomialDecay
 
 
-# Costs closer than one per cent are not told apart, however regular they are: a model that says
-# so much about real seconds would be wrong.
+# Least spread of the costs, in logarithms: no model describes measured seconds to within one per
+# cent, even if those of one study are more regular.
 RESOLUTION = 0.01
-# Depths at which `maximum` may begin to bind; more would make the fit slower, not better.
+# Number of depths at which `maximum` may begin to bind; more make the fit slower, not better.
 _MAX_CAPS = 24
 # Entries of the largest array in the bootstrap, to bound its memory.
 _CHUNK = 2_000_000
@@ -29,7 +29,7 @@ _CHUNK = 2_000_000
 
 @dataclass(frozen=True)
 class DepthStatistics:
-    """All that least squares need of one or more samples of the same trials."""
+    """Sufficient statistics of least squares, of one or more samples of the same trials."""
 
     weight: FloatArray  # (sample, depth): number of trials
     mean: FloatArray  # (sample, depth): of the logarithms of their costs
@@ -39,10 +39,10 @@ class DepthStatistics:
     def of(
         cls, counts: FloatArray, at: NDArray[np.int64], log_costs: FloatArray, n_depths: int
     ) -> DepthStatistics:
-        """Sum up samples, given how often each has each trial."""
+        """Return the statistics of samples, given how often each sample has each trial."""
         one_hot = np.zeros((len(at), n_depths))
         one_hot[np.arange(len(at)), at] = 1.0
-        centre = log_costs.mean()  # squares of large numbers would cancel badly
+        centre = log_costs.mean()  # against cancellation
         y = log_costs - centre
         weight = counts @ one_hot
         total = counts @ (one_hot * y[:, None])
@@ -158,14 +158,14 @@ def fit_curve(curve: Curve, h: FloatArray, samples: DepthStatistics) -> CurveFit
         if curve.has_slope:
             xx = (weight * x * x) @ free.T / w - mean_x**2
             xy = (weight * x * y) @ free.T / w - mean_x * mean_y
-            # A sample may have all its trials at one depth, and then no slope.
+            # A sample with all its trials at one depth has no slope.
             slope = np.where(xx > 1e-12, np.minimum(xy / xx, curve.max_slope), 0.0)
         intercept = mean_y - slope * mean_x
         log_maximum = (weight * samples.mean) @ (1 - free).T / (weight @ (1 - free).T)
     log_maximum[:, 0] = math.inf  # the first has no cap
 
-    # The levels taken as free or capped only suggest the parameters: what counts is the loss of
-    # min{curve, maximum} itself.
+    # The split into free and capped levels only yields candidate parameters; they are compared by
+    # the loss of min{curve, maximum} itself.
     line = intercept[:, :, None] + slope[:, :, None] * x + offset
     predicted = np.minimum(line, log_maximum[:, :, None])
     squares = weight[:, None, :] * (samples.mean[:, None, :] - predicted) ** 2
@@ -188,8 +188,8 @@ def fit_curve(curve: Curve, h: FloatArray, samples: DepthStatistics) -> CurveFit
 
 def _free_depths(curve: Curve, n_depths: int) -> FloatArray:
     """Return, row by row, at which depths `maximum` does not bind: first at all of them."""
-    # Two capped depths at least: one alone would be an outlier. And one free depth more than
-    # the curve has parameters, so that these are not made up.
+    # At least two capped depths: one alone may be an outlier. And one free depth more than the
+    # curve has parameters, so that these are determined.
     n_free = 3 if curve.has_slope else 2
     sizes = np.arange(n_free, n_depths - 1)
     if len(sizes) > _MAX_CAPS:

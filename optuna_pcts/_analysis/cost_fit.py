@@ -33,12 +33,12 @@ from optuna_pcts._tree.cost_models import LinearGrowth
 from optuna_pcts._tree.cost_models import PolynomialDecay
 
 
-# With fewer trials the bootstrap knows nothing of the spread; with fewer depths a power law and
-# an exponential are the same curve.
+# With fewer trials the bootstrap underestimates the spread; with fewer depths a power law and an
+# exponential cannot be told apart.
 _MIN_TRIALS = 10
 _MIN_DEPTHS = 3
-# A trial counts as at most this many standard deviations away from the others of its depth, and
-# not at all beyond twice as many.
+# Costs are winsorised at so many standard deviations from the others of their depth, and left out
+# beyond twice as many.
 _OUTLIER = 3.0
 # Depths with at least so many trials have a median of their own.
 _MEDIAN_OF = 5
@@ -92,15 +92,14 @@ class CostFit:
         n_trials:
             Number of trials that were fitted: those with a depth and a cost.
         n_outliers:
-            How many more there are, left out for being far off from the others of their depth.
+            Number of trials left out as outliers among those of their depth.
         depths:
             The depths they are at, as h, counted from 1.
         confidence:
             Level of the intervals, and the support from which on a model is separated.
         adequate:
-            Whether the best model describes how costs depend on depth: it is :obj:`False` if a
-            mean of its own for each depth does so clearly better, and then none of the four is
-            the truth, whatever their order.
+            Whether the best model describes how costs depend on depth. :obj:`False` if a separate
+            mean for each depth has a smaller criterion; then none of the four fits.
     """
 
     models: tuple[FittedCost, ...]
@@ -125,7 +124,7 @@ class CostFit:
         """The other models that the trials do not rule out, the best first."""
         if self.separated:
             return ()
-        # The others have more than 1 - confidence together, so that one has its share of it.
+        # The others together have more than 1 - confidence: a rival has at least an equal part.
         share = (1 - self.confidence) / (len(self.models) - 1)
         return tuple(fitted for fitted in self.models[1:] if fitted.support > share)
 
@@ -189,11 +188,10 @@ def fit_cost(
 ) -> CostFit:
     """Fit the four cost models to what the trials of a study cost at their depths.
 
-    All models are fitted to the logarithms of the costs by least squares, as costs vary by
-    factors rather than by differences: 1 s in 10 s counts like 1 h in 10 h. Trials that are far
-    off from the others of their depth are winsorised or left out first, so that a machine that
-    hung once does not decide. ``maximum`` is estimated as well where the costs level off; it is
-    infinite where it would not improve the criterion.
+    All models are fitted to the logarithms of the costs by least squares: relative errors count,
+    1 s in 10 s like 1 h in 10 h. Outliers among the trials of a depth are winsorised or left out
+    first, so that a machine that hung once does not affect the fit. ``maximum`` is estimated too
+    where the costs level off; it is infinite where it would not improve the criterion.
 
     A constant cost is a special case of the polynomial and of the exponential one, so it takes
     many trials to separate it from a change with depth that is too slow to see.
@@ -255,8 +253,8 @@ def fit_cost_of(
     resampled = bootstrap(depths.astype(float), at, log_costs, n_bootstrap, seed)
     wins = np.argmin([sample.criterion for sample in resampled], axis=0)
     edges = [(1 - confidence) / 2, (1 + confidence) / 2]
-    # The bootstrap takes the spread of few trials for smaller than it is. This is the usual
-    # correction for two fitted parameters, with Student's t for the normal distribution.
+    # The bootstrap underestimates the spread of few trials. This is the usual correction for two
+    # fitted parameters, with Student's t instead of the normal distribution.
     stretch = math.sqrt(len(at) / (len(at) - 2)) * (1 + 1.2 / (len(at) - 2))
 
     models = []
@@ -279,7 +277,7 @@ def fit_cost_of(
         )
     models.sort(key=attrgetter("criterion"))
 
-    # With hardly more trials than depths, a mean for each depth says nothing.
+    # With hardly more trials than depths, separate means always fit.
     adequate = True
     if len(at) >= 2 * len(depths):
         free = information_criterion(
@@ -314,7 +312,7 @@ def _measured(trials: Iterable[FrozenTrial]) -> tuple[NDArray[np.int64], FloatAr
         if cost is None:
             continue
         if cost == 0:
-            n_free += 1  # has no logarithm
+            n_free += 1  # its cost has no logarithm
             continue
         levels.append(level)
         costs.append(cost)
@@ -344,9 +342,9 @@ def _measured(trials: Iterable[FrozenTrial]) -> tuple[NDArray[np.int64], FloatAr
 def _without_outliers(
     depths: FloatArray, at: NDArray[np.int64], log_costs: FloatArray
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Winsorise what is far off from the other trials of its depth, and say what to keep."""
-    # A curve that contains all four models stands for the depths with few trials. Huber's
-    # weights, so that the outliers do not draw it to themselves.
+    """Winsorise costs far from those of other trials of their depth; return which to keep."""
+    # The centre at depths with few trials is a robust fit (Huber's weights) of a curve that
+    # contains all four models.
     basis = np.stack([np.ones_like(depths), np.log(depths), depths / depths[-1]], axis=1)[at]
     weights = np.ones(len(at))
     for _ in range(20):
@@ -361,6 +359,6 @@ def _without_outliers(
         centre[at == i] = np.median(log_costs[at == i])
     distance = np.abs(log_costs - centre)
     limit = _OUTLIER * max(1.4826 * float(np.median(distance)), RESOLUTION)
-    # Where the curve stands for the depth, it may be the curve that is wrong: nothing is left out.
+    # Where the centre is the curve's, the curve may be wrong: nothing is left out.
     kept = (distance <= 2 * limit) | ~has_median[at]
     return np.clip(log_costs, centre - limit, centre + limit), kept

@@ -1,4 +1,4 @@
-"""The numbers behind the figure of the delays: their tail, and what they cost (theorem 2)."""
+"""The numbers behind the figure of the delays: their tail, and their price (theorem 2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts._study.stamps import clock
 
 
-# The tail of the delays is their longest tenth, but at least so many, and unknown below so many.
+# The tail of the delays is their longest tenth, but at least 10; unknown with fewer than 50.
 _TAIL_SHARE = 0.1
 _TAIL_AT_LEAST = 10
 _TAIL_NEEDS = 50
@@ -27,13 +27,13 @@ class DelayInfo(NamedTuple):
     By consequence 4 of the paper's theorem 2, a mean delay tau of O(log T) trials is *benign*:
     the price of the delay, ``1 + tau / log T``, is a constant. Delays whose tail decays like
     ``x^-alpha`` with alpha < 1 are *adversarial*: their mean grows like T^(1 - alpha), and so
-    does the price. A study has one T, so that O(log T) is read as "at most log T": the price is
-    at most 2, to the power of 1 / (d + 2). What is neither is *long*: a mean of more than log T
+    does the price. A study has a single T, so O(log T) is read as "at most log T": the price is
+    at most 2, to the power of 1 / (d + 2). Other delays are *long*: a mean of more than log T
     with a light tail, whose price falls while the study goes on.
     """
 
     seconds: tuple[float, ...]  # of the finished trials
-    trials: tuple[int, ...]  # how many others were asked in the meantime, of the same
+    trials: tuple[int, ...]  # of the same trials: how many others were asked in the meantime
     mean_seconds: float
     mean_trials: float
     longest_seconds: float
@@ -69,8 +69,8 @@ def delay_info(source: Snapshot) -> DelayInfo:
         )
     seconds = [max(d.seconds, 0.0) for d in found]
     trials = [d.trials for d in found]
-    # A trial in flight has waited for so long already: without it the longest would be missing.
-    # Until the newest time stamp, so that it depends on the storage alone.
+    # Trials in flight are censored delays; without them the longest would be missing. Up to the
+    # newest time stamp, so that the result depends on the storage alone.
     in_flight = set(source.in_flight)
     stamps = [s for t in source.trials for s in (t.datetime_start, t.datetime_complete) if s]
     newest = max(map(clock, stamps))
@@ -110,7 +110,7 @@ def tail_exponent(
         finished:
             Delays.
         running:
-            Delays that are not over: each is at least so long.
+            Censored delays, of trials still in flight: each is at least so long.
 
     Returns:
         The exponent and its 95 % interval, None and None if there are too few delays; and where
@@ -126,7 +126,7 @@ def tail_exponent(
     k = int(np.count_nonzero(ended > start))
     total = float(np.log(both[both > start] / start).sum())
     if not k or total <= 0:
-        # All alike: no tail at all. Or nothing of the tail is back yet: it may be anything.
+        # All delays are equal: no tail. Or all of the tail is still in flight: unknown.
         return (None, None, start) if len(open_) else (math.inf, (math.inf, math.inf), start)
     alpha = k / total
     spread = _Z / math.sqrt(k)

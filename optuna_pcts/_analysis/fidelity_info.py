@@ -22,7 +22,7 @@ class FidelityInfo(NamedTuple):
     n_trials: int
     mean: float
     whole: float  # share of the trials at full fidelity
-    work: float  # what all trials together amount to, in evaluations at full fidelity
+    work: float  # sum of the fidelities: all trials in units of evaluations at full fidelity
     infeasible: tuple[int, ...]  # of these numbers
 
 
@@ -34,8 +34,8 @@ def fidelity_info(source: Snapshot) -> FidelityInfo:
     if all(f.fidelity >= 1 for f in told):
         raise ValueError(
             f"All {len(told)} trials of the study `{source.study.study_name}` that have a value "
-            "were evaluated as a whole, so that there is no fidelity to see. It takes a "
-            "PCTSPruner (or another pruner), or an objective that reads fidelity(trial)."
+            "were evaluated at full fidelity, so that there is nothing to show. Low fidelities "
+            "need a PCTSPruner (or another pruner), or an objective that reads fidelity(trial)."
         )
     fidelities = [f.fidelity for f in told]
     depths = [None if f.proposal is None else f.proposal.depth for f in told]

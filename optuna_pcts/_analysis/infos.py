@@ -1,4 +1,4 @@
-"""The figures people ask for: one frozen tuple for each thing to see, from any study.
+"""The numbers of each figure as a frozen tuple, from any study.
 
 Everything that is drawn, written into the dashboard or printed is one of these, so that plotly,
 matplotlib, the dashboard and the command line show the same numbers:
@@ -12,7 +12,7 @@ matplotlib, the dashboard and the command line show the same numbers:
 :func:`cost_info`        what trials cost at each depth, and the models that were fitted
 =======================  ==================================================================
 
-Each refuses with a ``ValueError`` that says why where a study has nothing of the kind to show.
+Each raises a ``ValueError`` that says why where a study has no such data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts._analysis.tree_info import tree_info
 
 
-# In the order in which people look at them.
+# In the order in which they are shown.
 INFOS: dict[str, Callable[[Snapshot], Any]] = {
     "tree": tree_info,
     "partition": partition_info,

@@ -40,11 +40,11 @@ def rank_instances(study: optuna.Study) -> list[Instance]:
         answer = study.trials[random.choice(best.numbers)]
 
     The paper takes the largest of the optimal values of all instances, which is
-    ``study.best_trial``. Neither asks how lucky the trial was: :func:`recommend` does, of all
-    trials alike, since all instances share their feedback.
+    ``study.best_trial``. Neither corrects for the selection bias of observed values;
+    :func:`recommend` does, over the trials of all instances, since they share their feedback.
 
-    Enqueued trials belong to none. Local asks count with the instance whose turn it was:
-    ``PCTSSampler(local_share=0)`` has none.
+    Enqueued trials belong to no instance. Local asks count for the instance whose turn it was;
+    with ``PCTSSampler(local_share=0)`` there are none.
 
     Args:
         study:

@@ -21,7 +21,7 @@ class AxisInfo(NamedTuple):
 
 
 class BoxInfo(NamedTuple):
-    """A cell where the plane of two parameters cuts it."""
+    """The intersection of a cell with the plane of two parameters."""
 
     x0: float
     x1: float
@@ -50,7 +50,7 @@ class PartitionInfo(NamedTuple):
     boxes: tuple[BoxInfo, ...]
     points: tuple[PointInfo, ...]
     recommended: PointInfo | None
-    others: Mapping[str, Any]  # where the plane lies: the other parameters
+    others: Mapping[str, Any]  # the other parameters, which fix the plane
 
 
 def partition_info(source: Snapshot) -> PartitionInfo:

@@ -1,6 +1,6 @@
-"""The answer of a study: not the luckiest trial, but the one that is most likely good.
+"""The recommendation of a study: the trial with the best estimate, not the best observed value.
 
-Each good trial is estimated from its neighbourhood (``_gp/fit.py``), at full fidelity.
+Each good trial is estimated with a Gaussian process (``_gp/fit.py``), at full fidelity.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from optuna_pcts._tree.repeats import places_of
 from optuna_pcts._tree.repeats import real_share
 
 
-# So many of the best trials are candidates ...
+# Number of candidates, the best trials.
 _N_CANDIDATES = 60
-# ... and so many trials, good or bad, tell about them: under noise the more the better. So many of
-# these tell which settings of the process are worth a try on all of them.
+# Largest number of trials, good or bad, that the process is fitted to: under noise the more the
+# better. Settings of the process are preselected on so many of them.
 _N_DATA = 600
 _N_PROBES = 128
-# With so many trials per parameter they tell how much each one matters; with fewer the estimate
-# would be surer of itself than it can be.
+# ARD weights are learned from so many trials per parameter on; with fewer, intervals would be too
+# narrow.
 _ENOUGH_PER_DIM = 10
-# Settings of the process to choose from.
+# Length scales and noise variances of the process to choose from.
 _LENGTHS = (0.5, 1.0, 2.5, 6.0, 16.0)
 _NOISES = (1e-9, 1e-6, 1e-3, 0.03, 0.3, 2.0, 10.0)
-# The process explains this share of the variance of trials that it was not told of, or it does not
-# fit: then what it takes for noise may as well be what the objective is like.
+# The process fits if it explains this share of the variance of held-out trials. If it does not,
+# its residuals count as part of the objective, not as noise.
 _FITS = 0.4
-# If it fits, what it does not explain is real with this probability: nobody can tell a rugged
-# function from noise where no two trials are in the same place. 0.2 to 0.3 lose least on both
+# If it fits, this share of the residual variance counts as part of the objective: without
+# replicates a rugged function cannot be told from noise. 0.2 to 0.3 lose least on both
 # (`python -m benchmarks.answers`: less is better under noise, more on Rastrigin's function).
 _REAL = 0.3
-# If no more than this share of the variance may be noise, there is none.
+# Up to this share of the variance, noise counts as none.
 _NO_NOISE = 1e-7
-# Logarithms are taken of how far values are below the best, relative to what this share of them
-# is; and only if so much more of their variance is explained then, or so small a part of what is
-# not explained otherwise is left.
+# Values are log-transformed by their distance to the best, in units of this quantile of the
+# distances; only if the share of explained variance increases by so much, or the unexplained share
+# decreases to this fraction.
 _TOP = 0.1
 _CLEARLY_BETTER = 0.05
 _MUCH_LESS = 0.25
-# An interval misses with this probability.
+# The probability that an interval does not contain the true value.
 _MISS = 0.05
 _LARGEST_HALF = sys.float_info.max / 2
 
@@ -75,7 +75,7 @@ class Recommendation:
         value:
             Estimate of the objective there.
         interval:
-            Interval that holds the objective, without noise, with 95 % probability.
+            Interval that contains the objective, without noise, with 95 % probability.
         n_trials:
             Number of trials that support the estimate: it and those close to it.
         number:
@@ -100,19 +100,19 @@ def recommend(study: optuna.Study, top: int) -> list[Recommendation]: ...
 def recommend(
     study: optuna.Study, top: int | None = None
 ) -> Recommendation | list[Recommendation]:
-    """Return the configuration that is most likely good, with an estimate of its value.
+    """Return the configuration with the best estimated value.
 
-    Unlike ``study.best_trial``, which is the luckiest trial where evaluations are noisy. Trials
-    that violate a constraint are left out.
+    Unlike ``study.best_trial``, the trial with the best observed value, which under noise is
+    biased (winner's curse). Trials that violate a constraint are left out.
 
     Args:
         study:
             Any study with one objective, by whatever sampler.
         top:
-            Return a list of up to this many alternatives, best first, each in another place.
+            Return a list of up to this many alternatives, best first, well apart from each other.
 
     Returns:
-        The recommendation; it depends on nothing but what is in the storage.
+        The recommendation; it depends only on what is in the storage.
 
     Raises:
         ValueError:
@@ -137,7 +137,7 @@ def recommend_from(history: History, sign: float, top: int = 1) -> list[Recommen
 
     Args:
         history:
-            What has read them.
+            The trials.
         sign:
             1 if the study maximizes, and -1 if it minimizes.
         top:
@@ -159,7 +159,7 @@ def recommend_from(history: History, sign: float, top: int = 1) -> list[Recommen
 def _recommend(
     space: SearchSpace, trials: list[Feedback], sign: float, top: int
 ) -> list[Recommendation]:
-    # Never one that only looks good from halfway: what was evaluated furthest, as a rule in full.
+    # Only trials at the highest fidelity, as a rule full fidelity.
     furthest = max(t.fidelity for t in trials)
     trials = [t for t in trials if t.fidelity == furthest]
     scale = _Scale(np.array([t.value for t in trials]))
@@ -191,7 +191,7 @@ def _recommend(
             config=config,
         )
 
-    # Values may span decades, or their noise grow with them: then their logarithm fits better.
+    # The logarithm fits better if values span decades, or if their noise grows with them.
     warp = _Warp(believed)
     process, warped = estimate(believed), estimate(warp.of(believed))
     fits = process.explained, warped.explained
@@ -207,15 +207,15 @@ def _recommend(
     elif real is None:
         real = _REAL if max(fits) >= _FITS else 1.0
     mean = process.mean + real * (own - process.mean)
-    # If it is noise, the truth is where the process says, or as far off as what is real in it; if
-    # all of it is real, it is the trial's own value.
+    # If the residuals are all noise, the estimate is the process's; if they are all part of the
+    # objective, it is the observed value.
     std = np.sqrt(process.std**2 + real * process.noise_variance)
     if len(trials) == 1:
-        std[:] = 1.0  # all that is known of how far it may be off is how large it is
+        std[:] = 1.0  # the only scale there is: the size of the value
     near = process.is_near
     by_mean = np.argsort(-mean, kind="stable")
-    # The best estimate of several is more likely too good than each of them is: the interval holds
-    # the truth whichever place of those that may be the best is chosen (Bonferroni).
+    # The best of several estimates is biased by selection: the interval holds for any choice among
+    # the places that may be the best (Bonferroni).
     may_be_best = [i for i in by_mean if mean[i] + _half_width(1) * std[i] >= mean.max()]
     half = _half_width(len(_apart(may_be_best, near))) * std
     low, high = np.minimum(process.mean - half, own), np.maximum(process.mean + half, own)
@@ -240,7 +240,7 @@ def _recommend(
 
 
 def _half_width(n: int) -> float:
-    """Return how wide intervals are to all hold the truth, in standard deviations."""
+    """Return the half width of n simultaneous intervals, in standard deviations."""
     return NormalDist().inv_cdf(1 - _MISS / 2 / n)
 
 
@@ -254,10 +254,7 @@ def _apart(candidates: Iterable[int], near: NDArray[np.bool_]) -> list[int]:
 
 
 class _Scale:
-    """Values in units of what the best is better than the median, which is 0.
-
-    All is halved: the range of floats is larger than a float can be.
-    """
+    """A scale of values: 0 is the median, 1 the best. Halved inside, against overflow."""
 
     def __init__(self, values: FloatArray) -> None:
         halves = values / 2
@@ -271,13 +268,13 @@ class _Scale:
         return scaled
 
     def back(self, scaled: float) -> float:
-        """Return a value of the objective; no number is too large for that."""
+        """Return a value of the objective, limited to what a float can hold."""
         half = self.half_low + float(scaled) * self.half_unit
         return 2 * min(max(half, -_LARGEST_HALF), _LARGEST_HALF)
 
 
 class _Warp:
-    """The logarithm of how far values are below the best, from where most of the best ones are."""
+    """The logarithm of the distance to the best value, in units of its 0.1 quantile."""
 
     def __init__(self, values: FloatArray) -> None:
         self._best = float(values.max())
@@ -296,10 +293,10 @@ class _Warp:
 def _with_what_is_missing(
     points: FloatArray, categories: Sequence[int]
 ) -> tuple[FloatArray, list[int]]:
-    """Return points without unknown coordinates, and the categories of their axes.
+    """Return points with missing coordinates filled in, and the categories of their axes.
 
-    Trials that lack a parameter are alike in that, and unlike those that have it: that is a
-    category. The coordinate itself is the same for all of them.
+    Whether a trial lacks a parameter becomes a category of its own; the missing coordinate is the
+    mean of the known ones.
     """
     missing = np.isnan(points)
     if not missing.any():

@@ -1,4 +1,4 @@
-"""The numbers behind the figure of the regret: the course of a study."""
+"""The numbers behind the figure of the regret: best and recommended value over time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from optuna_pcts._study.history import History
 from optuna_pcts._study.stamps import clock
 
 
-# A recommendation is made anew each time the number of trials has grown by this factor, so that
-# all of them together cost three times as much as the last one.
+# A recommendation is computed each time the number of trials has grown by this factor, so that all
+# together take three times as long as the last one.
 _RECOMMEND_GROWTH = 1.5
 _MAX_RECOMMENDED = 12
 
 
 class RecommendedInfo(NamedTuple):
-    """What was recommended at a moment."""
+    """The recommendation at one time."""
 
     seconds: float
     value: float
@@ -41,12 +41,12 @@ class RegretInfo(NamedTuple):
     best: tuple[float, ...]  # of all that ended until then
     recommended: tuple[RecommendedInfo, ...]
     direction: str  # "minimize" or "maximize"
-    # Time, value and number of those that violate a constraint: they are not in the above.
+    # Time, value and number of the trials that violate a constraint: they are not in the above.
     infeasible: tuple[tuple[float, float, int], ...]
 
 
 def regret_info(source: Snapshot) -> RegretInfo:
-    """Return the course of a study; see :class:`RegretInfo`."""
+    """Return best and recommended value over time; see :class:`RegretInfo`."""
     ended = sorted(
         (
             trial
@@ -97,13 +97,13 @@ def _end(trial: FrozenTrial) -> float:
 def _recommended(
     source: Snapshot, ended: Sequence[FrozenTrial], start: float
 ) -> Iterable[RecommendedInfo]:
-    """Yield what would have been recommended, at a few moments."""
+    """Yield the recommendations as they would have been at a few past times."""
     counts = {len(ended)}
     size = len(ended) / _RECOMMEND_GROWTH
     while size >= 2 and len(counts) < _MAX_RECOMMENDED:
         counts.add(int(size))
         size /= _RECOMMEND_GROWTH
-    past = [copy(trial) for trial in ended]  # as if that were the order they were asked in
+    past = [copy(trial) for trial in ended]  # numbered as if asked in this order
     for number, trial in enumerate(past):
         trial.number = number
     for n in sorted(counts):

@@ -31,7 +31,7 @@ from optuna_pcts._analysis.tree_info import tree_info
 from optuna_pcts._analysis.tree_info import TreeInfo
 
 
-# What a report says why it is not there.
+# The parts of a report that may be missing, with the reason.
 _PARTS: dict[str, Callable[[Snapshot], object]] = {
     "tree": tree_info,
     "delays": delay_info,
@@ -44,7 +44,7 @@ _PARTS: dict[str, Callable[[Snapshot], object]] = {
 class Report:
     """A study in words and numbers. Print it to read it; :meth:`to_dict` for programs.
 
-    What a study does not have is :obj:`None`, and why is in ``missing``.
+    Parts for which a study has no data are :obj:`None`, with the reason in ``missing``.
 
     Attributes:
         study_name:
@@ -66,17 +66,17 @@ class Report:
         in_flight:
             Numbers of the trials that run.
         stale:
-            Numbers of the trials that run but were given up for lost.
+            Numbers of the trials that run but count as lost.
         infeasible:
             Numbers of the trials that ended and violate a constraint.
         best:
             Number and value of Optuna's best trial, of those that are feasible.
         recommendation:
-            What to use.
+            The recommended configuration.
         next_cells:
             The cells that the tree asks for next, if nothing is told and centres are asked.
         missing:
-            For each thing that a study does not have, why.
+            For each missing part, the reason.
     """
 
     study_name: str
@@ -96,7 +96,7 @@ class Report:
     missing: Mapping[str, str]
 
     def rows(self) -> list[tuple[str, list[str]]]:
-        """Return what there is to say: a heading and its lines, for each thing."""
+        """Return a heading and its lines for each part."""
         states = ", ".join(f"{n} {state}" for state, n in self.states.items())
         rows = [("Trials", [f"{self.n_trials:,} ({states})" if states else "none"])]
         if self.tree is not None:
@@ -118,8 +118,8 @@ class Report:
                 (
                     "Fidelity",
                     [
-                        f"{z.mean:.2f} on average, {100 * z.whole:.0f} % whole evaluations; "
-                        f"{z.n_trials:,} trials amount to {z.work:.1f} whole ones"
+                        f"{z.mean:.2f} on average, {100 * z.whole:.0f} % at full fidelity; "
+                        f"{z.n_trials:,} trials amount to {z.work:.1f} full evaluations"
                     ],
                 )
             )
@@ -134,9 +134,7 @@ class Report:
             rows.append(("Recommended", recommended_lines(self.recommendation)))
         if self.best is not None:
             number, value = self.best
-            rows.append(
-                ("Best trial", [f"{value:.6g} (trial {number}; under noise the luckiest)"])
-            )
+            rows.append(("Best trial", [f"{value:.6g} (trial {number}; biased under noise)"]))
         if self.next_cells:
             rows.append(("Next cells", [cell_line(cell) for cell in self.next_cells]))
         rows.extend((name.capitalize(), [f"- {why}"]) for name, why in self.missing.items())
@@ -152,7 +150,7 @@ class Report:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain JSON: no NaN and no infinity; cells and lists of trials left out."""
+        """Return it as plain JSON: no NaN and no infinity, no cells and no lists of trials."""
         result: dict[str, Any] = {
             "study": self.study_name,
             "direction": self.direction,
@@ -181,7 +179,7 @@ class Report:
 
 
 def report(study: optuna.Study, *, n_next: int = 3) -> Report:
-    """Say what a study is doing, in words and numbers.
+    """Report what a study is doing, in words and numbers.
 
     Example:
 
@@ -196,8 +194,8 @@ def report(study: optuna.Study, *, n_next: int = 3) -> Report:
             How many of the next cells to name.
 
     Returns:
-        The report. What it says of the tree is with the settings of the study's sampler if that
-        is a :class:`PCTSSampler`, and with the default ones otherwise.
+        The report. The tree has the settings of the study's sampler if that is a
+        :class:`PCTSSampler`, and the default ones otherwise.
     """
     return report_of(Snapshot(study), n_next=n_next)
 

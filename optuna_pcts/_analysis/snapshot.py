@@ -1,4 +1,4 @@
-"""One moment of a study: its trials, read once, and what is derived from them."""
+"""A snapshot of a study: its trials, read once, and what is derived from them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NextCell(NamedTuple):
 
 
 class Snapshot:
-    """One snapshot of a study: each thing is read or computed once, when it is first needed.
+    """A snapshot of a study; everything is read or computed once, when it is first needed.
 
     Args:
         study:
@@ -54,7 +54,7 @@ class Snapshot:
         max_cells:
             How many cells a figure may have.
         max_points:
-            How many trials, the newest ones, it may show one by one. Means are of all.
+            How many trials, the newest ones, a figure may show one by one. Means are of all.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class Snapshot:
         self.params = params
         self.max_cells, self.max_points = max_cells, max_points
         self._infos: dict[Callable[[Snapshot], object], Any] = {}
-        self.missing: dict[Callable[[Snapshot], object], str] = {}  # why there is nothing to show
+        self.missing: dict[Callable[[Snapshot], object], str] = {}  # why there are no numbers
         self.sign = 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
 
     def info(self, of: Callable[[Snapshot], T]) -> T | None:
-        """Return the numbers behind a figure, made once; None if there is nothing to show.
+        """Return the numbers behind a figure, computed once; None if there are none.
 
         Args:
             of:
-                What makes them, such as :func:`tree_info`.
+                The function that computes them, such as :func:`tree_info`.
         """
         if of not in self._infos:
             try:
@@ -125,7 +125,7 @@ class Snapshot:
 
     @cached_property
     def feedback(self) -> list[Feedback]:
-        """Every trial as the tree sees it, those that are gone left out."""
+        """Every trial as the tree sees it, without deleted ones."""
         return [f for f in self.history.replay() if f.status is not Status.GONE]
 
     @property
@@ -135,7 +135,7 @@ class Snapshot:
 
     @property
     def stale(self) -> tuple[int, ...]:
-        """Numbers of the trials that run but were given up for lost."""
+        """Numbers of the trials that run but count as lost."""
         return tuple(sorted(set(self.history.unfinished) - set(self.history.running)))
 
     @cached_property
@@ -157,7 +157,7 @@ class Snapshot:
 
     def next_cells(self, n: int) -> list[NextCell]:
         """Return the cells that the tree asks for next, if no feedback comes before."""
-        space, _ = self.space, self.cells  # what is asked ahead must not show up in those
+        space, _ = self.space, self.cells  # computed first: asking ahead changes the tree
         return [
             NextCell(leaf.depth, space.describe(leaf.lower, leaf.upper))
             for leaf in self.tree.ask_ahead(n)

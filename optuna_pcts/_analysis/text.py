@@ -1,4 +1,4 @@
-"""The words of a report: spans, amounts, lines."""
+"""The texts of a report: spans, amounts, lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optuna_pcts._analysis.snapshot import NextCell
 
 
 def span(seconds: float) -> tuple[float, str]:
-    """Return the unit in which a time is best read: its seconds, and its name."""
+    """Return the most readable unit for a time: its seconds, and its name."""
     for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s")):
         if seconds >= 2 * size:
             return size, name
@@ -73,7 +73,7 @@ def cost_lines(info: CostInfo) -> list[str]:
 
 
 def recommended_lines(found: Recommendation) -> list[str]:
-    """Return what to use."""
+    """Return the recommendation."""
     low, high = found.interval
     return [
         params_text(found.params),
@@ -88,7 +88,7 @@ def cell_line(cell: NextCell) -> str:
 
 
 def ranges_text(ranges: Mapping[str, str]) -> str:
-    """Return where a cell is, in one line."""
+    """Return the ranges of a cell, in one line."""
     return "; ".join(f"{name} {text}" for name, text in ranges.items()) or "the whole space"
 
 
@@ -101,7 +101,7 @@ def numbers_text(numbers: Sequence[int]) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """Return a value as JSON can have it: what is not finite becomes None."""
+    """Return a value for JSON: non-finite numbers become None."""
     if isinstance(value, Mapping):
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

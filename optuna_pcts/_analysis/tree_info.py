@@ -19,8 +19,8 @@ class CellInfo(NamedTuple):
     node: int
     parent: int  # -1 at the root
     depth: int
-    left: float  # where it stands among all cells of its depth, from 0 to 1, as wide as its
-    right: float  # share of the trials
+    left: float  # horizontal position in the icicle, from 0 to 1; the width is the share of the
+    right: float  # trials
     n_asked: int
     n_told: int
     n_in_flight: int
@@ -31,7 +31,7 @@ class CellInfo(NamedTuple):
 
 
 class TreeInfo(NamedTuple):
-    """The tree of a study. Only cells that hold a trial are shown, the fullest first."""
+    """The tree of a study. Only cells with trials are shown, those with most trials first."""
 
     cells: tuple[CellInfo, ...]
     depth: int  # of the deepest cell
@@ -50,7 +50,7 @@ def tree_info(source: Snapshot) -> TreeInfo:
             f"The study `{source.study.study_name}` has no trial with all of the parameters "
             f"{list(source.space.names)}, so that its tree is empty."
         )
-    # Ancestors hold at least as many trials, and come first among equals: they are all kept.
+    # Ancestors have at least as many trials, and come first among equals: they are all kept.
     fullest = sorted(
         (cell for cell in cells if cell.n_asked),
         key=lambda cell: (not cell.n_in_flight, -cell.n_asked, cell.depth, cell.node),

@@ -1,9 +1,9 @@
-"""A small Gaussian process in numpy: what trials near each other tell about each other.
+"""A small Gaussian process in numpy.
 
-Its files, from below: ``kernels``, ``linalg``, ``ascent``; ``places`` embeds points; ``config``
-has the constants; ``setting`` is the process with one choice of kernel, length scale and noise;
-``fit`` averages over the choices that go with the data; ``posterior`` says what follows for other
-points.
+Its files, from the lowest layer: ``kernels``, ``linalg``, ``ascent``; ``places`` embeds points;
+``config`` has the constants; ``setting`` is the process with one choice of kernel, length scale
+and noise; ``fit`` averages over these choices by marginal likelihood; ``posterior`` has the
+posterior mean, samples and maximizers.
 
 Notation: n trials, m other points, d columns (axes of the cube, what is ordered first).
 
@@ -11,14 +11,14 @@ Notation: n trials, m other points, d columns (axes of the cube, what is ordered
 symbol     name                   shape               meaning
 =========  =====================  ==================  ============================================
 x          ``points``             (n, d)              positions in the unit cube
-X          ``places``             n rows              the same for the kernel: in spreads, and
-                                                      categories as corners of a simplex
+X          ``places``             n rows              the same for the kernel: in units of the
+                                                      spread, categories as corners of a simplex
 y          ``values``             (n,)                the objective, larger is better
-b          ``relative_bias``      (n,)                by how much y may be off for its fidelity, in
-                                                      standard deviations of y
+b          ``relative_bias``      (n,)                bias of y due to its fidelity, in standard
+                                                      deviations of y
 w          ``ard_weights``        (d,)                ARD weights: inverse length scales, relative
                                                       to each other
-r          ``distance``           (m, n) or (n, n)    distances of places, in their ARD weights
+r          ``distance``           (m, n) or (n, n)    distances of places, with ARD weights
 l          ``length``             scalar              length scale, in spreads
 k          ``kernel``, ``cross``  as r                correlation at r / l
 s          ``noise``              scalar              variance of the noise, in sigma^2
@@ -30,7 +30,7 @@ mu         ``level``              scalar              u'y / 1'u, the mean of the
 a          ``weights``            (n,) or (n, count)  K^-1 (y - mu)
 sigma^2    ``scale``              scalar              (y - mu)'a / (n - 1), its variance
 p          ``shares``             (settings,)         probability of each setting
-f          ``Features``           functions           random Fourier features: before the data
-g          ``Functions``          functions           posterior mean or samples: after them
+f          ``Features``           functions           prior samples: random Fourier features
+g          ``Functions``          functions           posterior mean or posterior samples
 =========  =====================  ==================  ============================================
 """

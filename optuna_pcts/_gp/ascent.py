@@ -1,4 +1,4 @@
-"""Gradient ascent from many places at once."""
+"""Gradient ascent from many starts at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ascend(
     longest: float = np.inf,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> FloatArray:
-    """Return the best place that each row of ``start`` (n, d) comes by.
+    """Return the best point on the path from each row of ``start`` (n, d).
 
     Rprop (Riedmiller and Braun, 1993): along each axis the step grows by a fifth while the slope
     keeps its sign, and is halved when it does not. ``evaluate`` returns values (n,) and slopes

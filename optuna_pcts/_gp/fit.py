@@ -1,8 +1,8 @@
-"""The fit: which settings of the Gaussian process go with the values at the trials.
+"""The fit: settings of the Gaussian process, weighted by their marginal likelihood.
 
-Under noise the best of many trials are mostly the luckiest ones. So the value at a trial is
-estimated from those around it. How far a neighbour counts, and how much of the spread is noise,
-is read off the data; without noise the estimate is the value itself.
+Under noise the best observed values are biased by selection. So the value at a trial is estimated
+from the trials around it. Length scale and noise variance are estimated from the data; without
+noise the estimate is the observed value.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from optuna_pcts._gp.setting import shares_of
 class GaussianProcess:
     """A Gaussian process, averaged over its settings.
 
-    The bias of a trial is itself smooth: what is biased in one place is so nearby, and many
-    biased trials together are as wrong as one. It is a second process with the same kernel, as
-    large as zeta says.
+    The bias of values at low fidelity is a second process with the same kernel and with zeta as
+    its standard deviation: it is alike at trials near each other, so that it does not average out
+    over them.
 
-    Every choice of kernel, length scale, noise and ARD weights counts with its marginal likelihood
-    (the level and the scale of the values are integrated out), less what was learned for it (BIC).
-    Where the data do not tell two settings apart, the estimate is as uncertain as they differ.
+    Every choice of kernel, length scale, noise and ARD weights is weighted by its marginal
+    likelihood (level and scale of the values are integrated out), with a penalty for learned ARD
+    weights (BIC). The variance of an estimate includes the differences between the settings.
 
     Args:
         points:
@@ -48,12 +48,12 @@ class GaussianProcess:
         values:
             Their values.
         scale:
-            Their median and the best of them. What is worse by far is taken as it is, or
-            winsorised, whichever is likelier: one smooth function may well reach that far down,
-            and then a kink in it is taken for roughness everywhere; but what has nothing to do
-            with the good ones must not set the scale.
+            Their median and the best of them. Values far below are used as they are or
+            winsorised, whichever is likelier: if they belong to the same smooth function, the
+            kink from winsorising makes the fit too rough; if they do not, they must not set the
+            scale.
         bias:
-            By how much each may be off for its fidelity.
+            The bias of each, due to its fidelity.
         categories:
             For each axis the number of its unordered values, or 0 if it is ordered.
         candidates:
@@ -73,14 +73,14 @@ class GaussianProcess:
             Whether a candidate (row) and a trial (column, the candidates first) are in the same
             place.
         settings, shares:
-            The settings that are worth it, and the probability of each.
+            The fitted settings, and the probability of each.
         embed:
             From points of the cube to places.
         places, values, relative_bias:
-            The trials that the settings are fitted to: their places (in no ARD weights), values,
-            and bias in standard deviations of the values.
+            The trials that the settings are fitted to: their places (without ARD weights),
+            values, and bias in standard deviations of the values.
         ard_weights:
-            Those of each column of the places: 1, and what was learned.
+            ARD weights of the columns of the places: all 1, and the learned ones.
     """
 
     values: FloatArray
@@ -125,7 +125,7 @@ class GaussianProcess:
         near = (gap <= config.same_place * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
         self.ard_weights: list[FloatArray] = [np.ones(n_columns)]
-        gaps = [np.hypot(gap, category_gap)]  # one for each of the ARD weights
+        gaps = [np.hypot(gap, category_gap)]  # distances, for each vector of ARD weights
         choices = [
             Choice(0, kernel, length, noise)
             for kernel in config.kernels
@@ -162,7 +162,7 @@ class GaussianProcess:
 
     @property
     def explained(self) -> float:
-        """Share of the values' variance that is explained by the other trials alone."""
+        """Share of the values' variance that leave-one-out predictions explain."""
         n = len(self.values)
         if n < 3:
             return 0.0
@@ -179,7 +179,7 @@ class GaussianProcess:
         gaps: Sequence[FloatArray],
         probes: NDArray[np.intp],
     ) -> Choice:
-        """Take the values as they are or winsorised, and return the likeliest choice."""
+        """Use the values as they are or winsorised, and return the likeliest choice."""
         some = probes[:: 1 + (len(probes) > self.config.few)]
         begun: list[tuple[float, Choice, FloatArray]] = []
         alternatives = winsorised(values, *scale, self.config)
@@ -194,15 +194,15 @@ class GaussianProcess:
 
     def _take(self, values: FloatArray, bias: FloatArray) -> None:
         self.values = values
-        # Where all values are equal, any bias is too large to say more than that.
+        # Limited, since the standard deviation may be 0.
         largest = float(bias.max(initial=0.0)) / self.config.largest_bias
         self.relative_bias = bias / max(float(values.std()), largest, 1e-300)
 
     def _learn_ard_weights(self, choice: Choice, rows: NDArray[np.intp]) -> FloatArray:
-        """Return the ARD weight of each column of the places, with one choice on some trials.
+        """Return the ARD weight of each column of the places: the MAP estimate from some trials.
 
         The kernel is Matern's at r^2 = sum_a w_a^2 d_a^2, where d_a are the distances along column
-        a in length scales. log w_a has a normal prior; it is the place of the ascent.
+        a in length scales. log w_a has a normal prior; the ascent is in log w.
         """
         config = self.config
         columns = self.places[rows].columns(choice.length)
@@ -264,10 +264,10 @@ class GaussianProcess:
 def winsorised(
     values: FloatArray, median: float, best: float, config: GPConfig
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Return what values may be taken for, and the logarithm of its slope at each of them.
+    """Return the candidate transformations of values, each with log dt/dy at each value.
 
-    That is as they are, or with those far below winsorised: t = low - unit * z / (1 + z), where
-    z is how many units they are below low. The slope dt/dy makes their likelihoods comparable.
+    Values are used as they are, or those far below are winsorised: t = low - unit * z / (1 + z),
+    where z is how many units they are below low. The slope dt/dy makes likelihoods comparable.
     """
     unit = best - median
     low, same = median - config.far * unit, np.zeros(len(values))
@@ -283,7 +283,7 @@ def winsorised(
 
 
 def _worth_trying(settings: Sequence[Setting], least_share: float) -> list[Choice]:
-    """Return the choices that count for something, among those of the same ARD weights."""
+    """Return the choices that are not improbable, for each vector of ARD weights."""
     worth: list[Choice] = []
     for _, group in groupby(settings, lambda s: s.choice.ard):
         some = list(group)

@@ -1,4 +1,4 @@
-"""The correlation of two values, from the distance of their points."""
+"""Kernels: the correlation of two values, by the distance of their points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def matern(distance: FloatArray) -> FloatArray:
     k(r) = (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r
     """
     s = np.sqrt(5.0) * distance
-    # In place: most of the time would go into fresh memory.
+    # In place: most of the time would go into allocating memory.
     kernel: FloatArray = s * s
     kernel /= 3
     kernel += 1 + s
@@ -36,7 +36,7 @@ def matern_slope(distance: FloatArray) -> FloatArray:
 
 
 def gaussian(distance: FloatArray) -> FloatArray:
-    """Return the squared exponential kernel, of functions as smooth as can be: exp(-r^2 / 2)."""
+    """Return the squared exponential kernel, of infinitely smooth functions: exp(-r^2 / 2)."""
     kernel: FloatArray = np.exp(-0.5 * distance**2)
     return kernel
 

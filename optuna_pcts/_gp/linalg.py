@@ -1,6 +1,6 @@
 """Matrix products and the factor of a covariance, without the threads of BLAS.
 
-``python -m benchmarks.linear_algebra`` measures what is said here.
+The times below are from ``python -m benchmarks.linear_algebra``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 from optuna_pcts._arrays import FloatArray
 
 
-# Multiplications of a matrix product up to which BLAS does not start threads. They are slower by
-# orders of magnitude where the cores are busy with other workers.
+# Multiplications of a matrix product up to which BLAS starts no threads. With threads, products
+# are slower by orders of magnitude where the cores are busy with other workers.
 #
 # threadpoolctl is no alternative. Its limit holds for the whole process: it would slow down an
 # objective in another thread, and where two threads set it and the first one leaves first, the
@@ -24,8 +24,8 @@ _SMALL = 64**3
 def whitening(matrix: FloatArray) -> tuple[FloatArray, float]:
     """Return W (n, n), lower triangular with W K W' = 1, and log det K.
 
-    K, the matrix, is positive definite. By quarters, so that nothing is too large, see
-    :data:`_SMALL`: with K = [[A, B], [B', C]], S = W_A B and W_S that of C - S'S,
+    K, the matrix, is positive definite. Recursive by quarters, so that no product is too large
+    (see :data:`_SMALL`): with K = [[A, B], [B', C]], S = W_A B and W_S that of C - S'S,
     W = [[W_A, 0], [-W_S S' W_A, W_S]].
     """
     # W is the inverse of the Cholesky factor. To solve with the factor instead, for two columns

@@ -1,4 +1,4 @@
-"""Where points lie for the kernel: ordered coordinates and categories."""
+"""Points embedded for the kernel: ordered coordinates and categories."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Active = Callable[[FloatArray], NDArray[np.bool_] | None]
 
 @dataclass(frozen=True)
 class Places:
-    """Embedded points, a row each: what has an order first, then the categories.
+    """Embedded points, a row each: ordered parameters first, then the categories.
 
-    A category is a corner of a simplex: all of a parameter are equally far from each other. It
-    stands as a number and not as a coordinate for each corner, of which there may be hundreds.
+    A category is a corner of a simplex: all categories of a parameter are equally far from each
+    other. It is stored as a number, not as one coordinate per corner: there may be hundreds.
     """
 
     ordered: FloatArray  # coordinates, in spreads
@@ -38,7 +38,7 @@ class Places:
         return replace(self, ordered=self.ordered[rows], codes=self.codes[rows])
 
     def __mul__(self, weights: FloatArray) -> Places:
-        """Return the places with each column in its ARD weight."""
+        """Return the places with each column multiplied by its ARD weight."""
         n = self.ordered.shape[1]
         return replace(self, ordered=self.ordered * weights[:n], apart=self.apart * weights[n:])
 
@@ -70,7 +70,7 @@ class Embedding:
     Args:
         points:
             The trials. Categories that none of them has share one code: they are equally far from
-            every trial, and there may be many more of them than trials.
+            every trial, and may be many more than the trials.
         categories:
             For each axis the number of its unordered values, or 0 if it is ordered.
         spread:
@@ -119,7 +119,7 @@ class Embedding:
         return np.where(active | ~self.is_ordered, points, self._fill)
 
     def __call__(self, points: FloatArray) -> Places:
-        """Return where points lie for the kernel."""
+        """Return points as places."""
         active = self.active(points)
         points = self.filled(points)
         codes = [
@@ -158,7 +158,7 @@ def _codes(
 
 
 def squared_distances(a: Places, b: Places) -> tuple[FloatArray, FloatArray]:
-    """Return squared distances (len(a), len(b)), by what has an order and by categories."""
+    """Return squared distances (len(a), len(b)): of ordered parameters, and of categories."""
     ordered, unordered = np.zeros((2, len(a), len(b)))
     for x, y in zip(a.ordered.T, b.ordered.T):
         ordered += (x[:, None] - y[None, :]) ** 2
@@ -201,10 +201,10 @@ def mean_of(points: FloatArray, active: NDArray[np.bool_]) -> FloatArray:
 def some_of_each_distance(
     points: FloatArray, candidates: NDArray[np.intp], spread: FloatArray, count: int
 ) -> NDArray[np.intp]:
-    """Return so many of the points, evenly by their distance from the candidates.
+    """Return so many of the points, spread evenly over their distances from the candidates.
 
-    The nearest ones alone would differ by little else than noise; and of the candidates, which
-    are the luckiest, there are no more than of the others.
+    The nearest ones alone would differ by little else than noise. The candidates, whose values
+    are biased by selection, are not over-represented.
     """
     scaled = points / spread
     gaps = np.full(len(points), np.inf)
@@ -217,6 +217,6 @@ def some_of_each_distance(
 
 
 def reflected(points: FloatArray) -> FloatArray:
-    """Return points moved into the cube: what is beyond a face is as far on this side of it."""
+    """Return points reflected into the cube at its faces."""
     inside: FloatArray = 1 - np.abs(1 - points % 2)
     return inside

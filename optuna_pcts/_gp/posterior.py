@@ -1,4 +1,4 @@
-"""Functions that go with the data: the posterior mean, posterior samples, and their maximizers."""
+"""The posterior mean, posterior samples, and their maximizers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from optuna_pcts._gp.setting import Setting
 
 
 class Features(NamedTuple):
-    """Functions before the data, as sums of p random Fourier features (Rahimi and Recht, 2007).
+    """Prior samples, as sums of p random Fourier features (Rahimi and Recht, 2007).
 
     f(x) = sum_p amplitude_p cos(frequency_p' x + phase_p)
     """
@@ -40,7 +40,7 @@ class Features(NamedTuple):
     def draw(
         cls, setting: Setting, n_coordinates: int, p: int, count: int, rng: np.random.Generator
     ) -> Features:
-        """Draw so many functions of a process."""
+        """Draw so many prior samples of a process."""
         frequencies = rng.standard_normal((n_coordinates, p)) / setting.choice.length
         # The spectrum of the Matern kernel is Student's t, that of the other is normal.
         if setting.choice.kernel is matern:
@@ -55,11 +55,11 @@ class Features(NamedTuple):
 
 
 class Functions:
-    """Sums of features, and of kernels around trials. Up to a constant: only the best matters.
+    """Sums of features, and of kernels around trials; up to a constant, since they are maximized.
 
     Args:
         choice:
-            Where the kernel comes from.
+            Kernel and length scale.
         places:
             The trials.
         features:
@@ -93,9 +93,9 @@ class Functions:
     ) -> Functions:
         """Draw posterior samples by Matheron's rule.
 
-        A function f before the data is corrected by what the data say about its error e:
+        A prior sample f is corrected by its residuals e at the trials:
         g(x) = f(x) + k(x, X) K^-1 (e - mu_e), e = y - f(X) - b h(X) - noise,
-        where h is a second such function, for the bias b, and mu_e the level of e.
+        where h is a second prior sample, for the bias b, and mu_e the level of e.
         """
         features = Features.draw(setting, places.n_coordinates, n_features, count, rng)
         seen = features.values(places)
@@ -136,14 +136,14 @@ Sample = tuple[Functions, FloatArray]
 
 
 class Posterior:
-    """What a fitted process says about any point of the cube.
+    """Posterior mean and samples of a fitted process, over the cube.
 
     Args:
         process:
             The process.
 
-    Where an argument is ``first_step``, it is that of the gradient ascent along each axis of the
-    cube, and ``n_iterations`` is the number of its iterations. Categories stay what they are.
+    Arguments ``first_step`` (along each axis of the cube) and ``n_iterations`` are those of the
+    gradient ascent. Categories are not changed by it.
     """
 
     def __init__(self, process: GaussianProcess) -> None:
@@ -158,7 +158,7 @@ class Posterior:
     ) -> FloatArray:
         """Return where the posterior mean of the likeliest setting is highest.
 
-        It is sought as in :meth:`maximizers`.
+        Found as in :meth:`maximizers`.
         """
         best: FloatArray = self._maximize(self._mean, points, n_iterations, first_step)[0]
         return best
@@ -168,17 +168,17 @@ class Posterior:
         return self._ascend(self._mean, points, n_iterations, first_step)
 
     def reach(self, point: FloatArray, steps: FloatArray, loss: float) -> float:
-        """Return how many times as long some steps from a point lose so much on average.
+        """Return the factor for some steps from a point at which their mean loss is as given.
 
-        The loss is in standard deviations of the noise. At the faces of the cube steps are
-        reflected.
+        The loss is in standard deviations of the noise. Steps are reflected at the faces of the
+        cube.
         """
         top = self._mean_in_noise(point[None, :])
         low, high = self._config.reach
         for _ in range(self._config.n_halvings):
             middle = np.sqrt(low * high)
             there = self._mean_in_noise(reflected(point + middle * steps))
-            # A few long steps into the deep do not make up for the others.
+            # Clipped, so that a few steps with a large loss do not dominate the mean.
             losses = np.minimum(top - there, 4 * loss)
             low, high = (low, middle) if losses.mean() > loss else (middle, high)
         return float(np.sqrt(low * high))
@@ -191,7 +191,7 @@ class Posterior:
         return values
 
     def draw_samples(self, count: int, rng: np.random.Generator) -> list[Sample]:
-        """Draw so many posterior samples, of each setting as many as it is probable."""
+        """Draw so many posterior samples; settings are drawn with their probability."""
         process, samples = self._process, []
         for setting, n_draws in zip(process.settings, rng.multinomial(count, process.shares)):
             if n_draws:
@@ -217,7 +217,7 @@ class Posterior:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the maximizer of each sample (Thompson sampling), and its value there.
 
-        The ascent begins at the best of some points. Values are comparable within a sample.
+        The ascent starts at the best of some points. Values are comparable within a sample only.
         """
         found = [self._maximize(sample, points, n_iterations, first_step) for sample in samples]
         values = [
@@ -237,7 +237,7 @@ class Posterior:
     def _ascend(
         self, sample: Sample, points: FloatArray, n_iterations: int, first_step: FloatArray
     ) -> FloatArray:
-        """Return where the ascent leads from each point, on its own function or all on one."""
+        """Return the end of the ascent from each point, on its own function or all on one."""
         functions, weights = sample
         embed = self._process.embed
         ordered, active = embed.is_ordered, embed.active(points)

@@ -14,9 +14,9 @@ from optuna_pcts._gp.linalg import whitening
 
 
 class Choice(NamedTuple):
-    """What a process may be like."""
+    """Hyperparameters of a process."""
 
-    ard: int  # which ARD weights of those that the process has: the first are the same for all
+    ard: int  # index of the ARD weights: the first are the same for all columns
     kernel: Kernel
     length: float
     noise: float
@@ -29,13 +29,13 @@ class Setting:
         choice:
             The choice.
         covariance:
-            K, that of the values at the trials, in the unknown variance.
+            K, that of the values at the trials, in units of the unknown variance.
         values:
             y.
 
     Attributes:
         level, scale:
-            mu and sigma^2: mean and variance of the process as it is likeliest.
+            mu and sigma^2: most likely mean and variance of the process.
         sums, weights:
             u and a.
         precision:
@@ -61,7 +61,7 @@ class Setting:
         return product(self._whitening.T, product(self._whitening, columns))
 
     def left_out(self) -> FloatArray:
-        """Return by how much each value is off the estimate that all others give.
+        """Return the leave-one-out residual of each value.
 
         a_i / P_ii, where P = K^-1 - u u' / 1'u (Rasmussen and Williams, 2006, eq. 5.12, with the
         level integrated out).

@@ -1,6 +1,6 @@
-"""Every key in Optuna's storage: what this package writes there, and what it reads of others.
+"""Every key in Optuna's storage that this package writes or reads.
 
-Anybody can write to a shared storage, so whatever is read may be anything.
+Anybody can write to a shared storage, so what is read is checked first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from optuna_pcts._study.stamps import clock
 from optuna_pcts._tree.messages import ProposalRecord
 
 
-# Everything this package writes into a storage stands under one of these keys.
+# Everything that this package writes into a storage has one of these keys.
 PROPOSAL_KEY = "optuna_pcts:cell"  # system attribute: what the tree needs
-SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has sized itself by it
-# User attributes: what people want to see in the dashboard.
+SIZED_KEY = "optuna_pcts:sized"  # system attribute: the objective has read its fidelity
+# User attributes, for the dashboard.
 DEPTH_KEY = "pcts:depth"
 FIDELITY_KEY = "pcts:fidelity"
 DELAY_KEY = "pcts:delay"  # seconds from its start to its feedback
@@ -34,16 +34,16 @@ FIGURES_KEY = "optuna_pcts:figures"
 CONSTRAINTS_KEY = "constraints"
 # Written by Optuna's own retry callback.
 RETRY_KEY = "retry_history"
-# Written by Optuna with an enqueued trial, whose number says nothing about when it started.
+# Written by Optuna with an enqueued trial, which may start long after it got its number.
 ENQUEUED_KEY = "fixed_params"
 
 
-# A trial that seems to have taken longer has a start from another clock: a simulation's, say.
+# A trial that seems to have taken longer has its start from another clock, such as a simulation's.
 _MAX_DELAY = 366 * 24 * 3600.0
-# No cell is asked deeper than that, and no trial's attribute can have it split any deeper: each
-# level costs memory and time, for everybody who reads the study.
+# Largest depth of a cell, also for attributes written by others: each level costs memory and time
+# in every process that reads the study.
 MAX_DEPTH = 256
-# Nor has a trial more parameters, or a whole evaluation more steps (which floats can tell apart).
+# Largest number of parameters of a trial, and of steps of a full evaluation (exact as floats).
 _MAX_PARAMS = 10_000
 MAX_STEP = 2**53
 
@@ -64,7 +64,7 @@ def record(study: optuna.Study, trial: FrozenTrial, proposal: ProposalRecord) ->
 
 
 def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: float) -> None:
-    """Store with a trial that its objective goes by the fidelity: its value counts at that."""
+    """Store with a trial that its objective has read the fidelity: its value counts at that."""
     if SIZED_KEY not in trial.system_attrs:
         storage.set_trial_system_attr(trial._trial_id, SIZED_KEY, True)
         storage.set_trial_user_attr(trial._trial_id, FIDELITY_KEY, fidelity)
@@ -73,8 +73,8 @@ def record_use_of_fidelity(storage: BaseStorage, trial: FrozenTrial, fidelity: f
 def record_delay(study: optuna.Study, trial: FrozenTrial) -> None:
     """Store with a trial that is about to end how many seconds its feedback took.
 
-    For people to see: what is computed goes by the time stamps (:func:`delays`). Optuna refuses
-    to write to a finished trial, so the last moment is just before.
+    For display only: computations use the time stamps (:func:`delays`). Optuna refuses to write
+    to a finished trial, so the last moment is just before.
     """
     if trial.datetime_start is not None:
         seconds = time.time() - clock(trial.datetime_start)
@@ -83,10 +83,7 @@ def record_delay(study: optuna.Study, trial: FrozenTrial) -> None:
 
 
 def recorded_proposal(trial: FrozenTrial) -> ProposalRecord | None:
-    """Return what was proposed for a trial; None if nothing is stored, or something else there.
-
-    Anybody can write to a shared storage, so the attribute may be anything.
-    """
+    """Return what was proposed for a trial; None if nothing is stored, or something malformed."""
     attribute = trial.system_attrs.get(PROPOSAL_KEY)
     if isinstance(attribute, dict):
         depth, point = attribute.get("depth"), attribute.get("point")
@@ -104,7 +101,7 @@ def recorded_proposal(trial: FrozenTrial) -> ProposalRecord | None:
 
 
 def is_enqueued(trial: FrozenTrial) -> bool:
-    """Whether somebody has put a trial into the queue."""
+    """Whether a trial was enqueued."""
     return ENQUEUED_KEY in trial.system_attrs
 
 
@@ -120,7 +117,7 @@ def is_feasible(trial: FrozenTrial) -> bool:
 
 
 def constraints_of(trial: FrozenTrial) -> dict[str, object]:
-    """Return what a trial says of its constraints, as Optuna reads it. It may be anything."""
+    """Return the constraints of a trial, as Optuna reads them. The values are not checked."""
     attributes = trial.system_attrs
     values = attributes.get(CONSTRAINTS_KEY)
     found: dict[str, object] = {}
@@ -134,10 +131,10 @@ def constraints_of(trial: FrozenTrial) -> dict[str, object]:
 
 
 def hold(constraints: Mapping[str, object]) -> bool:
-    # What is no number cannot be known to hold; nor does NaN.
+    # NaN, and what is no number, counts as violated.
     return all(isinstance(value, Real) and value <= 0 for value in constraints.values())
 
 
 def is_integer(x: object, low: int, high: int) -> TypeGuard[int]:
-    """Whether something that anybody may have written is a whole number in a range."""
+    """Whether something from a storage is an integer in a range."""
     return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high

@@ -39,8 +39,8 @@ class CostBudget:
     worker overruns the budget by at most one trial, and trials in flight are never interrupted.
 
     What counts: every finished trial, also failed, pruned and added ones; and every trial in
-    flight, with what is known of it (see ``cost``). Without counting those, eight workers would
-    each start one more trial on the last second of a budget.
+    flight, with its known cost so far (see ``cost``). Otherwise eight workers would each start
+    one more trial on the last second of a budget.
 
     When a tenth of the budget is left, :class:`PCTSSampler` is told to evaluate what remains at
     full fidelity, around the best trials.
@@ -97,7 +97,7 @@ class CostBudget:
         self._lock = threading.Lock()  # the threads of `n_jobs` share this object
 
     def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Stop the study if the budget is spent, and have it finish properly just before."""
+        """Stop the study if the budget is spent; start its last phase shortly before."""
         spent = self.spent(study)
         finish = getattr(sampler_of(study), "finish", None)  # that of PCTSSampler
         if finish is not None:
@@ -133,7 +133,7 @@ class CostBudget:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # The ledger is a cache and a lock cannot be copied: the copy begins with new ones.
+        # The ledger is a cache, and a lock cannot be copied: the copy starts with new ones.
         return {**self.__dict__, "_ledger": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -142,7 +142,7 @@ class CostBudget:
 
     def _finished_cost(self, trial: FrozenTrial) -> float:
         if self._cost is None:
-            # Of all that are malformed, one is enough to know.
+            # One warning for all malformed costs.
             self._has_warned = self._has_warned or warn_of_malformed_cost(trial)
             return known_cost(trial) or 0.0
         return self._expected_cost(trial)
@@ -180,10 +180,10 @@ def _age(trial: FrozenTrial, newest: float | None) -> float:
 
 
 class _Ledger:
-    """What the finished trials of one study cost, so that each is looked at once.
+    """What the finished trials of one study cost; each is read once.
 
-    Only a cache: whatever another worker adds or finishes is found in the trials at the next
-    call, and a new ledger comes to the same sum.
+    Only a cache: trials that other workers add or finish are found at the next call, and a new
+    ledger has the same sum.
     """
 
     def __init__(self, study: optuna.Study) -> None:

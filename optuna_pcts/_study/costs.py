@@ -1,4 +1,4 @@
-"""What a trial costs: what its objective says, or the seconds that it took."""
+"""What a trial costs: what its objective declares, or the seconds that it took."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _logger = optuna.logging.get_logger(f"optuna.{__name__}")
 def trial_cost(trial: FrozenTrial) -> float | None:
     """Return what a trial cost.
 
-    That is what the objective said, with ``trial.set_user_attr("pcts:cost", cost)``: a finite
-    number of at least 0, in whatever unit. Anything else there is ignored with a warning.
-    Otherwise it is the time from the start to the end of the trial, in seconds.
+    That is what the objective declared with ``trial.set_user_attr("pcts:cost", cost)``: a finite
+    number of at least 0, in any unit. Anything else there is ignored with a warning. Without it,
+    the cost is the time from the start to the end of the trial, in seconds.
 
     Args:
         trial:
@@ -48,7 +48,7 @@ def known_cost(trial: FrozenTrial) -> float | None:
 
 
 def warn_of_malformed_cost(trial: FrozenTrial) -> bool:
-    """Warn of what a trial declares, if that is no cost, and return whether it was so."""
+    """Warn if the declared cost of a trial is malformed, and return whether it is."""
     is_malformed = COST_KEY in trial.user_attrs and declared_cost(trial) is None
     if is_malformed:
         given = short_repr(trial.user_attrs[COST_KEY])  # it may be anything, of any size
@@ -67,6 +67,6 @@ def declared_cost(trial: FrozenTrial) -> float | None:
 
 
 def level_of_trial(trial: FrozenTrial) -> int | None:
-    """Return the paper's h of a trial. Anybody can write the attribute, so it may be anything."""
+    """Return the paper's h of a trial; None if its attribute is missing or malformed."""
     depth = trial.user_attrs.get(DEPTH_KEY)
     return depth + 1 if is_integer(depth, 0, MAX_DEPTH) else None

@@ -36,7 +36,7 @@ class LongestRun:
 def progress(
     trial: FrozenTrial, proposal: ProposalRecord | None, full_step: int | None
 ) -> tuple[float, float, FloatArray | None]:
-    """Return the last value a trial reported, the fidelity of its value, and its curve.
+    """Return the last value that a trial reported, its fidelity, and the learning curve.
 
     Args:
         trial:
@@ -44,12 +44,12 @@ def progress(
         proposal:
             What is stored with it.
         full_step:
-            Steps of a whole evaluation; None if that is not known.
+            Steps of a full evaluation; None if that is not known.
 
     Returns:
-        The last report that is a number (NaN if there is none, or if nobody can know what
-        fidelity it has); the fidelity of that report, or of the trial's value once it has ended;
-        and the fidelities and values on the way of a trial that has ended.
+        The last report that is a number (NaN if there is none, or if its fidelity is unknown);
+        the fidelity of that report, or of the trial's value once it has ended; and fidelities and
+        values of the reports of a trial that has ended.
     """
     is_complete = trial.state == TrialState.COMPLETE
     is_sized = SIZED_KEY in trial.system_attrs and proposal is not None
@@ -60,16 +60,16 @@ def progress(
         if value == value
     )
     if not reports or full_step is None:
-        # Of a pruned trial, nobody knows how far it went.
+        # How far a pruned trial went is unknown.
         return math.nan, 0.0 if trial.state == TrialState.PRUNED else sized, None
     steps, values = np.array(reports, dtype=float).T
     reached = np.clip(steps / full_step, 0.0, 1.0)
-    # What was not completed is not quite a whole evaluation, even at its last step.
+    # A trial that is not complete has less than full fidelity, even at the last step.
     reached = np.minimum(reached, full_step / (full_step + 1))
     if is_complete and sized >= 1:
         curve = np.array([[*reached, 1.0], [*values, trial.values[0]]])
         return float(values[-1]), 1.0, curve
-    # An objective that sized itself may still be halfway, or have gone further.
+    # An objective that sizes its own work may not have reached its fidelity, or have exceeded it.
     fidelity = max(sized, reached[-1]) if is_complete else min(sized, reached[-1])
     has_curve = trial.state == TrialState.PRUNED and sized >= 1
     return float(values[-1]), float(fidelity), np.array([reached, values]) if has_curve else None

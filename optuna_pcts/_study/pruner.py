@@ -1,4 +1,4 @@
-"""Where an objective meets its fidelity: it is ended there, or reads it and goes by it."""
+"""How an objective gets its fidelity: the pruner ends it there, or it reads :func:`fidelity`."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class PCTSPruner(BasePruner):
             self._warn(
                 "step",
                 f"Trial {trial.number} reported step {step}, but `max_resource` is "
-                f"{self._max_resource}. Fidelities are wrong: give the number of steps that a "
-                "whole evaluation has.",
+                f"{self._max_resource}. Fidelities are wrong: give the number of steps of a full "
+                "evaluation.",
             )
         proposal = recorded_proposal(trial)
         if proposal is None and not _has_fidelities(study):
@@ -94,7 +94,7 @@ class PCTSPruner(BasePruner):
 
 def _has_fidelities(study: optuna.Study) -> bool:
     """Whether the sampler of a study chooses fidelities."""
-    # By what it can do: the class stands above this module.
+    # By a method that it has: this module cannot import the class.
     return hasattr(sampler_of(study), "finish")
 
 
@@ -116,7 +116,7 @@ def fidelity(trial: BaseTrial) -> float:
 
     Args:
         trial:
-            The trial that is evaluated. A finished trial tells what fidelity it was given; an
+            The trial that is evaluated. For a finished trial, the fidelity that it was given; an
             ``optuna.trial.FixedTrial`` is always at full fidelity.
 
     Returns:
@@ -133,7 +133,7 @@ def fidelity(trial: BaseTrial) -> float:
         raise TypeError(f"`trial` must be an Optuna trial, but got {trial!r}.")
     storage = trial.study._storage
     trial.relative_params  # noqa: B018  (Optuna samples when the first parameter is asked for)
-    # What the sampler has written is in the storage, and not in this object.
+    # The sampler has written it into the storage, not into this object.
     frozen = storage.get_trial(trial._trial_id)
     proposal = recorded_proposal(frozen)
     if proposal is not None:

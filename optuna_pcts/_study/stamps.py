@@ -11,11 +11,11 @@ from operator import attrgetter
 from optuna.trial import FrozenTrial
 
 
-# With no `stale_after`, a trial is given up when it takes this many times longer than the longest
-# one that ended, but never sooner than in a minute.
+# Without `stale_after`, a trial is stale when it takes this many times longer than the longest one
+# that ended, but never sooner than after a minute.
 _STALE_FACTOR = 10
 _STALE_AT_LEAST = 60.0
-# ... and not before so many have ended: the first may have been much faster than the rest.
+# ... and not before so many have ended: the first may have been much faster than the others.
 STALE_NEEDS = 5
 
 
@@ -40,11 +40,11 @@ def duration(trial: FrozenTrial) -> float | None:
 
 
 def stale_limit(stale_after: float | None, longest: float) -> float:
-    """Return the age in seconds at which a running trial is given up for lost.
+    """Return the age in seconds from which on a running trial counts as lost (stale).
 
     Args:
         stale_after:
-            What the user said, if anything.
+            The limit that the user gave, if any.
         longest:
             The longest time that a finished trial took; 0 if there is none.
     """

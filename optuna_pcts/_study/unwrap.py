@@ -1,4 +1,4 @@
-"""The sampler and the pruner of a study, without others around them."""
+"""The sampler and the pruner of a study, without wrappers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optuna.samplers import PartialFixedSampler
 
 
 def sampler_of(study: optuna.Study) -> BaseSampler:
-    """Return the sampler of a study, without others around it such as PartialFixedSampler."""
+    """Return the sampler of a study, without wrappers such as PartialFixedSampler."""
     sampler = study.sampler
     while isinstance(inner := getattr(sampler, "_base_sampler", None), BaseSampler):
         sampler = inner
@@ -30,7 +30,7 @@ def fixed_params_of(study: optuna.Study) -> dict[str, Any]:
 
 
 def pruner_of(study: optuna.Study) -> BasePruner:
-    """Return the pruner of a study, without others around it such as PatientPruner."""
+    """Return the pruner of a study, without wrappers such as PatientPruner."""
     pruner = study.pruner
     while isinstance(inner := getattr(pruner, "_wrapped_pruner", None), BasePruner):
         pruner = inner

@@ -5,10 +5,10 @@
 ``statistics.py``    what the cells know: rewards summed up the path, bounds, Bmin
 ``partition.py``     the cube cut into cells, and which trial lies in which
 ``messages.py``      what passes between study, search and tree
-``columns.py``       the arrays that it stands in
+``columns.py``       the arrays of the tree
 ``rewards.py``       from values to rewards: orientation, scale, clipping, bias
-``refit.py``         when something is learned from all trials anew, and from which
-``repeats.py``       outliers, and what it tells to evaluate a point once more
+``refit.py``         when estimates from all trials are refitted, and to which
+``repeats.py``       outliers, and what replicates say about noise
 ``policies.py``      the delayed bandits of table 2
 ``smoothness.py``    nu and rho, known or not
 ``prior.py``         what to expect of a cell without feedback

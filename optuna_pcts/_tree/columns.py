@@ -1,4 +1,4 @@
-"""The columns that a tree stands in: one row a node, one row a trial."""
+"""The arrays of a tree: one row per node, one row per trial."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Nodes(Columns):
     total: FloatArray  # sum of rewards
     square: FloatArray  # sum of their squares
     bias: FloatArray  # sum of the zeta of their fidelities
-    merit: FloatArray  # sum of what they are better than a point anywhere
+    merit: FloatArray  # sum of by how much they are better than a random point
     center: NDArray[np.float32]  # (n_dims, n)
     first_trial: NDArray[np.int32]  # head of the list of trials whose deepest cell this is
     b_min: FloatArray  # (n_instances, n)
 
     def scalars(self) -> Scalars:
-        """Return views for reading one node at a time. They end when a column grows."""
+        """Return views for reading one node at a time. They are invalid once a column grows."""
         return Scalars(
             self.first_child.data,
             self.n_children.data,
@@ -85,6 +85,6 @@ class Trials(Columns):
     ended: NDArray[np.bool_]  # what it was told is final
     ended_at: FloatArray  # seconds
     value: FloatArray  # larger is better; NaN: failed
-    believed: FloatArray  # the same without what nothing else speaks for
+    believed: FloatArray  # the same, with outliers replaced
     fidelity: FloatArray  # of the value
     point: FloatArray  # (n_dims, n)

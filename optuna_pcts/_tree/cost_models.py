@@ -39,9 +39,8 @@ from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_number
 
 
-# Three levels at 0.1 each are within a budget of 0.3, although three times the double nearest to
-# 0.1 is more: a sum may pass the budget by this share of it, which is a few units in the last
-# place, as much as the rounding of the sums themselves.
+# Relative tolerance for rounding: three levels at 0.1 each are within a budget of 0.3, although
+# the sum of the doubles is larger. A few units in the last place, as much as the sums are off.
 _ROUNDING = 2.0**-50
 
 # From here on the terms of a power sum are so flat that six terms of the Euler-Maclaurin formula
@@ -111,7 +110,7 @@ class _TableModel(ABC):
         Returns:
             A whole number, exact as long as a sum of floating-point numbers can tell one level
             from the next; ``math.inf`` if the sum over all levels stays within the budget, or
-            passes it only after more levels than a floating-point number can count.
+            exceeds it only after more levels than a floating-point number can count.
         """
         check_number("budget", budget, low=0.0, open_low=False)
         limit = budget * (1 + _ROUNDING)
@@ -166,7 +165,7 @@ class LinearGrowth(_TableModel):
     def paper_horizon(self, budget: float) -> float:
         """Return H(Lambda) = sqrt(2 (2 Lambda - lambda(1)) / beta), as table 3 prints it.
 
-        An approximation: its derivation adds lambda(1) once where min{a, b} <= (a + b) / 2 has
+        An approximation: its derivation adds lambda(1) once, where min{a, b} <= (a + b) / 2 has
         it at every level. Where the maximum never binds, it is sqrt(2) times too large.
         :meth:`horizon` is exact.
         """
@@ -276,7 +275,7 @@ class ExponentialCost(_TableModel):
     """Cost ``min{scale beta^-h, maximum}``.
 
     The paper calls this exponential decay and takes beta from (0, 1], where beta^-h *grows*
-    with h, as it does when each level multiplies the work. Both sides of 1 are supported here:
+    with h, as it does when each level multiplies the work. Here beta may be any positive number:
     below 1 the cost grows, at 1 it is constant, above 1 it decays.
 
     Args:
@@ -329,7 +328,7 @@ class ExponentialCost(_TableModel):
         n_capped = crossing if log_beta > 0 else (n - crossing if n > crossing else 0)
         total = self.maximum * n_capped if n_capped else 0.0
         if last >= first and not math.isinf(first):
-            # A geometric series, seen from its largest term so that nothing overflows early.
+            # A geometric series, relative to its largest term, so that nothing overflows early.
             top = _exp(math.log(self.scale) - log_beta * (first if log_beta > 0 else last))
             total += (
                 top * math.expm1(-abs(log_beta) * (last - first + 1)) / math.expm1(-abs(log_beta))

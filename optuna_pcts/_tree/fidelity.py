@@ -1,22 +1,22 @@
-"""How far to evaluate a trial, and what a value from halfway says about the end.
+"""How far to evaluate a trial, and what a value at low fidelity says about full fidelity.
 
 ==================  ====================================================  ==================
 paper               here                                                  units
 ==================  ====================================================  ==================
-``z``, ``Z_h``      fidelity: 0 is nothing, 1 the whole evaluation        --
+``z``, ``Z_h``      fidelity: 0 is nothing, 1 a full evaluation           --
 ``zeta(z)``         :meth:`BiasModel.zeta`                                objective's own
 ``Z_h``             :meth:`BiasModel.fidelity` of the diameter at h       --
 ``nu_1 rho^h``      ``diameter``                                          objective's own
 ==================  ====================================================  ==================
 
 A cell of depth h is evaluated at the lowest fidelity whose bias is at most the diameter of the
-cell, ``z_h = zeta^-1(nu rho^h)`` (section 3.4): while the cells are large, a cheap and biased
-value tells which one to go on with; when they are small, only the whole evaluation does.
+cell, ``z_h = zeta^-1(nu rho^h)`` (section 3.4): a cheap and biased value is enough to choose
+between large cells; small ones need full fidelity.
 
-Nobody knows zeta, but trials that were evaluated to their end have left a curve behind, and each
-point of it says by how much the value at z was off. What all curves have in common (a loss falls,
-an accuracy rises) changes nothing about which trial is better: it is the *shift*, and added to
-each value. What is left is the bias, and zeta its root mean square, without the noise.
+zeta is unknown, but the learning curve of a trial at full fidelity shows by how much its value at
+each z was off. What all curves have in common (a loss falls, an accuracy rises) does not change
+the order of the trials: it is the *shift*, and is added to each value. The rest is the bias, and
+zeta is its root mean square, without the noise.
 """
 
 from __future__ import annotations
@@ -37,19 +37,18 @@ from optuna_pcts._checks import check_number
 
 # zeta and the shift are piecewise linear between these fidelities.
 _KNOTS: FloatArray = np.concatenate([[0.0], 2.0 ** (np.arange(-12, 1) / 2)])
-# Until curves say otherwise, zeta(z) = 0.3 (1 - z) in units of the reward: a value from the very
-# start is off by a third of what the best trial is better than the median. With each curve this
-# counts for less, and for nothing from so many on.
+# The prior of zeta is 0.3 (1 - z) in units of the reward, the difference between the best and the
+# median value. Its weight decreases with each complete curve, to 0 from so many on.
 _PRIOR_SCALE = 0.3
 _ENOUGH_CURVES = 5
-# What shifts on average does not shift by the same everywhere: the bias is at least this part of
-# the shift, even if that is too little to be seen in the noise.
+# The shift is not the same for all trials: the bias is at least this part of it, even if that is
+# too little to be seen in the noise.
 _SHIFT_SPREAD = 0.2
-# So many reports are smoothed. Fewer are taken as they are.
+# Curves with at least so many reports are smoothed.
 _ENOUGH_REPORTS = 8
-# A curve with larger values is not learned from: no float holds their squares.
+# Curves with larger values are left out: their squares overflow.
 _LARGEST = 1e150
-# Of the square of a standard normal variable.
+# Median of the square of a standard normal variable.
 _CHI_SQUARE_MEDIAN = 0.455
 
 # The last part of a study is evaluated at full fidelity, around the best trials.
@@ -83,12 +82,12 @@ class DepthFidelity:
             The lowest fidelity to be used. By default that of ``min_resource`` where there is a
             :class:`PCTSPruner`, which is a lower limit in any case, and otherwise 0.05.
         full_share:
-            Share of the trials that are evaluated at full fidelity whatever their depth. With
-            their curves the bias is learned, and from them the recommendation is chosen. (Local
-            asks around the argmax of the posterior mean are in any case.)
+            Share of the trials that are evaluated at full fidelity whatever their depth: the bias
+            is learned from their curves, and only trials at full fidelity are recommended. (Local
+            asks around the argmax of the posterior mean are at full fidelity in any case.)
         n_trials:
             Number of trials the study will have, if it is known: the last tenth of them is
-            evaluated at full fidelity, around the best. (:class:`CostBudget` sees to that
+            evaluated at full fidelity, around the best. (:class:`CostBudget` does this by
             itself.)
         bias:
             A bound of the bias, zeta(z): a function from a fidelity in [0, 1] to the largest
@@ -170,10 +169,10 @@ class BiasModel:
         self._curves.pop(number, None)
 
     def learn(self, numbers: Iterable[int]) -> None:
-        """Take the shift from the curves of some trials.
+        """Estimate the shift from the curves of some trials.
 
-        From the highest fidelity down: what a curve says about a fidelity is how far its own end
-        is from there, and what is known about its end.
+        From the highest fidelity down: the shift of a curve at a fidelity is the difference to
+        its last value, plus the shift at the fidelity of that value.
         """
         curves = []
         if self._given is None:
@@ -195,17 +194,16 @@ class BiasModel:
         self._shift = self._between(self._shift)
 
     def scale(self, low: float, unit: float, doubt: float = -1.0) -> None:
-        """Take zeta from the curves, given the scale of the rewards.
+        """Estimate zeta from the curves, given the scale of the rewards.
 
         Args:
             low:
-                The value of reward 0. What is worse has the same reward, so that it does not
-                matter how biased it is.
+                The value of reward 0. Worse values have the same reward, whatever their bias.
             unit:
                 The size of one reward.
             doubt:
-                How many standard errors more than measured. The search takes less: cheap values
-                soon show whether it was wrong.
+                How many standard errors to add to the estimate. The search subtracts one: if the
+                estimate is too low, further cheap values soon show it.
         """
         if self._given is not None:
             self._zeta = self._given
@@ -222,7 +220,7 @@ class BiasModel:
                 noise = float(np.mean(self._noise[at, k][last == knot]))
                 so_far = np.mean(group**2) * (1 + doubt * math.sqrt(2 / len(group))) - noise
                 so_far = math.sqrt(max(so_far, 0.0))
-                # What is off so far is likely to be off further on, in the same direction.
+                # Deviations up to here and from here on are likely to have the same sign.
                 square += (so_far + rms[knot]) ** 2 * len(group) / len(off)
             rms[k] = math.sqrt(square)
             error[k] = math.sqrt(np.mean(off**2) / len(off))
@@ -246,11 +244,11 @@ class BiasModel:
         return filled
 
     def shift(self, fidelity: FloatArray | float) -> Any:
-        """Return what to add to a value to expect the one at full fidelity."""
+        """Return the expected difference between the value at full fidelity and that here."""
         return np.interp(fidelity, _KNOTS, self._shift)
 
     def zeta(self, fidelity: FloatArray | float) -> Any:
-        """Return the bias at a fidelity; a whole evaluation has none."""
+        """Return the bias at a fidelity; at full fidelity there is none."""
         return np.where(np.asarray(fidelity) < 1, np.interp(fidelity, _KNOTS, self._zeta), 0.0)
 
     def fidelity(self, diameter: float) -> float:
@@ -259,18 +257,18 @@ class BiasModel:
 
 
 class _Smooth:
-    """A curve without most of its noise.
+    """A smoothed learning curve.
 
     A cubic polynomial of log z is fitted to its reports, if there are enough of them; that is
-    flexible enough for whatever falls like a power of z, or exponentially.
+    flexible enough for curves that fall like a power of z, or exponentially.
 
     Attributes:
         row:
             Its values at the knots; NaN at those that it has not passed.
         noise:
-            Variance of the noise of a report: of what lies off the line between its neighbours.
-            The median, because a curve that falls steeply at its start is not noisy there. NaN
-            if there are too few reports.
+            Variance of the noise of a report: of its distance from the line between its
+            neighbours. The median, because a curve that falls steeply at its start is not noisy
+            there. NaN if there are too few reports.
         factor:
             Variance of the noise of the difference between its end and each knot, in units of
             ``noise``.

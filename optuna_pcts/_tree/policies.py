@@ -29,10 +29,9 @@ from optuna_pcts._arrays import FloatArray
 from optuna_pcts._checks import check_number
 
 
-# UCB-V's 3 b log t / s assumes nothing about how often the worst case happens and, taken
-# literally (c = 1), is still wider than the whole reward range after hundreds of trials. The
-# authors' program scales it by 0.02 to 0.8, by hand for each function; one small value for all
-# leaves the measured variance to decide.
+# UCB-V's 3 b log t / s covers the worst case and, taken literally (c = 1), is still wider than the
+# reward range after hundreds of trials. The authors' program scales it by 0.02 to 0.8, chosen by
+# hand for each function; with one small value for all, the bound follows the measured variance.
 _DEFAULT_C = 0.01
 
 
@@ -40,8 +39,8 @@ _DEFAULT_C = 0.01
 class NodeStatistics:
     """What a policy may know about the cells: one entry per cell.
 
-    A cell without feedback stands here as if its prior had been told once; without a prior, what
-    the policy says of it is not used.
+    A cell without feedback appears as if its prior had been told once; without a prior, its bound
+    is not used.
 
     Rewards are larger-is-better and scaled: 0 is the median objective value seen so far (and all
     that is worse), 1 the best. ``unit`` is the size of one reward in the objective's own unit.
@@ -75,7 +74,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class DUCB1:
-    """Delayed UCB1: for rewards in [0, 1] of which nothing else is known. Explores a lot."""
+    """Delayed UCB1: for rewards in [0, 1] with unknown noise. Explores a lot."""
 
     def bound(self, cells: NodeStatistics) -> FloatArray:
         return cells.mean + np.sqrt(2 * cells.log_t / cells.n_told)  # table 2, column 1
@@ -102,7 +101,7 @@ class DUCB1Sigma:
 
 @dataclass(frozen=True)
 class DUCBV:
-    """Delayed UCB-V: for noise of which nothing is known. The variance is measured.
+    """Delayed UCB-V: for unknown noise. The variance is measured.
 
     Args:
         reward_range:

@@ -1,8 +1,8 @@
-"""When something is learned from all trials anew, and from which.
+"""When estimates from all trials are refitted, and to which trials.
 
-Whatever many trials say together (the scale of the rewards, the prior, the bias, where the best
-point may be) is taken from those that ended first, and held until their number has grown by a
-constant factor. So it is a function of the set of trials, and costs O(1) an ask.
+What is estimated from many trials (the scale of the rewards, the prior, the bias, where the best
+point may be) is fitted to those that ended first, and held until their number has grown by a
+constant factor. So it is a function of the set of trials, and costs O(1) per ask, amortised.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from optuna_pcts._arrays import FloatArray
 
 
 class Checkpoint:
-    """A number of trials that is held for a while: it grows in steps of a constant factor.
+    """A number of trials that grows in steps of a constant factor.
 
-    What is computed from the first so many trials to end need not be computed anew for every
-    trial, and is still a function of the set of trials.
+    What is computed from that many trials, those that ended first, need not be computed anew for
+    every trial, and is still a function of the set of trials.
 
     Args:
         growth:
@@ -49,23 +49,23 @@ class Checkpoint:
 
 
 class Reference(NamedTuple):
-    """The trials that ended first. Two that are equal are the same set with the same feedback."""
+    """The trials that ended first. Equal references: the same trials with the same feedback."""
 
     n: int
-    n_revisions: int  # how often they became others, or their feedback did
+    n_revisions: int  # how often this set, or feedback in it, has changed
 
 
 class Ended:
-    """The order in which trials ended, and how often somebody has changed what was learned from.
+    """The order in which trials ended, and how often those of a reference have changed.
 
     Attributes:
         n_revisions:
-            How often trials of a reference became others, or their feedback did.
+            How often the trials of a reference, or their feedback, have changed.
     """
 
     def __init__(self) -> None:
         self.n_revisions = 0
-        # Of the trials that something was learned from, when the last one ended, and its number.
+        # When the last trial of any reference ended, and its number.
         self._last_learned = (-math.inf, -1)
 
     def first(
@@ -80,9 +80,9 @@ class Ended:
         return np.sort(rows)
 
     def note(self, number: int, ended_at: float) -> None:
-        """Note that a trial has ended, perhaps before others that were learned from."""
+        """Note that a trial has ended, perhaps before others that are in a reference."""
         self.n_revisions += (ended_at, number) < self._last_learned
 
     def note_change(self) -> None:
-        """Note that a trial which had ended is taken out, or told anew."""
+        """Note that an ended trial was removed, or told anew."""
         self.n_revisions += 1

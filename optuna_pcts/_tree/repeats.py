@@ -1,9 +1,8 @@
-"""What it tells to evaluate a point once more.
+"""Outliers, and what replicates (evaluations of the same point) say about noise.
 
-A sensor that fails, or a run that ends too soon, may report what is far better than the objective
-can be. One such value must not set the scale of the rewards, nor be the answer. But a needle in a
-haystack looks the same. And a rugged function looks like a smooth one with noise. To ask the same
-point once more tells them apart, and costs one trial.
+A sensor that fails, or a run that ends too soon, may report a value far better than the objective
+can be. It must not set the scale of the rewards, nor be the answer. But a narrow optimum looks the
+same, and a rugged function looks like a smooth one with noise. One replicate tells them apart.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from numpy.typing import NDArray
 from optuna_pcts._arrays import FloatArray
 
 
-# Only so large a part of the values can be outliers, and only of so many.
+# At most this share of the values are outliers, and none of fewer trials than this.
 _SHARE = 0.1
 _LEAST_TRIALS = 8
-# Values are outliers if the gap below them is so many times as wide as the best of the others is
-# above the median.
+# Values are outliers if the gap below them is so many times the distance from the median to the
+# best of the others.
 _GAP = 2.0
-# Points are as good as the same if they are no further apart along any side of the cube.
+# Points count as replicates if they are no further apart along any axis of the cube.
 _NEAR = 0.01
-# Of the standard normal distribution.
+# The 0.9 quantile of the standard normal distribution.
 _NINE_IN_TEN = 1.2816
 
 
 def places_of(points: FloatArray, tolerance: Sequence[float] | FloatArray) -> NDArray[np.intp]:
-    """Return the number of each point's place: points that are the same have the same one.
+    """Return the number of each point's place: equal points have the same number.
 
-    Those that lack the same coordinates may be the same; nobody knows it of those that lack all.
+    Points that lack the same coordinates may be equal; those that lack all are all different.
     """
     unit = np.maximum(np.asarray(tolerance, dtype=float), 1e-12) * 4
     is_unknown = np.isnan(points)
@@ -47,27 +46,26 @@ def places_of(points: FloatArray, tolerance: Sequence[float] | FloatArray) -> ND
 def believable(
     values: FloatArray, places: NDArray[np.intp]
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return values without outliers, and which of them were some.
+    """Return values with outliers replaced, and which of them were outliers.
 
     Args:
         values:
             Larger is better; all finite.
         places:
-            Values of the same place are of the same point: if two of them are as good, they are
-            believed.
+            The place of each value: two equally good values of the same place are no outliers.
 
     Returns:
-        The values, those that are not believed as good as the best of the others; and whether
-        each of them is not believed.
+        The values, with outliers replaced by the best of the others; and whether each of them is
+        an outlier.
     """
     if len(values) < _LEAST_TRIALS:
         return values, np.zeros(len(values), dtype=bool)
     n_most = int(len(values) * _SHARE)
     order = np.argsort(-values, kind="stable")[: n_most + 1]
-    halves = values[order] / 2  # the range of floats is larger than a float can be
+    halves = values[order] / 2  # against overflow
     median = float(np.median(values / 2))
     for k in range(n_most, 0, -1):
-        above = halves[k] - median  # where most are equal, nothing says what is far
+        above = halves[k] - median  # 0 where most are equal: then there is no scale
         is_apart = halves[k - 1] - halves[k] > _GAP * above > 0
         if is_apart and len(np.unique(places[order[:k]])) == k:
             is_outlier = values > values[order[k]]
@@ -76,7 +74,7 @@ def believable(
 
 
 def repeats_of(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return pairs of trials of the same place, from the number of each one's place."""
+    """Return pairs of trials of the same place."""
     order = np.argsort(places, kind="stable")
     is_repeat = places[order][1:] == places[order][:-1]
     return order[1:][is_repeat], order[:-1][is_repeat]
@@ -85,7 +83,7 @@ def repeats_of(places: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.i
 def neighbours_of(points: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return pairs of trials that are nearly in the same place, each trial in one at most.
 
-    What makes a difference so near is as good as noise.
+    Differences of the objective over so short a distance count as noise.
     """
     n = len(points)
     gaps = np.zeros((n, n))
@@ -104,21 +102,21 @@ def neighbours_of(points: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp
 
 
 def real_share(unexplained: float, differences: FloatArray) -> float | None:
-    """Return how much of what a model does not explain is there if it is evaluated again.
+    """Return the share of a model's residual variance that is reproducible, not noise.
 
     Args:
         unexplained:
-            Variance of what it does not explain, which it takes for noise.
+            Residual variance of the model, which it takes for noise.
         differences:
-            Differences between two values of the same point.
+            Differences between the two values of each pair of replicates.
 
     Returns:
-        At least this share is real, with a probability of nine in ten. None if there are none.
+        A lower bound of the share with a confidence of 90 %; None without replicates.
     """
     n = len(differences)
     if not n:
         return None
-    # The largest variance that they may well come from (Wilson and Hilferty).
+    # Upper confidence bound of the noise variance (chi-square quantile by Wilson and Hilferty).
     quantile = n * (1 - 2 / (9 * n) - _NINE_IN_TEN * math.sqrt(2 / (9 * n))) ** 3
     noise = float((differences**2).sum()) / 2 / quantile
     return max(1 - noise / max(unexplained, 1e-300), 0.0)

@@ -1,12 +1,12 @@
 """From values of the objective to rewards: the only place that knows both.
 
-The paper's constants are made for rewards in [0, 1]. Here 1 is the best value so far. What 0 is,
-the kind of the scale says; a failure has reward 0 in any case. A value at less than full fidelity
-counts as what it is expected to become (``bias.py``). All of this is taken anew at a checkpoint
+The paper's constants are made for rewards in [0, 1]. Here 1 is the best value so far; 0 depends on
+the kind of scale. A failure has reward 0 in any case. A value at less than full fidelity counts as
+the expected value at full fidelity (``fidelity.py``). All of this is computed anew at a checkpoint
 (``refit.py``) and held in between.
 
 ==============  ==========================================================  =================
-scale           0 and 1                                                     who goes by it
+scale           0 and 1                                                     used by
 ==============  ==========================================================  =================
 :attr:`_kind`   "clipped": as ``local``, with nothing below 0;              the tree's bounds
                 "range": the worst value and the best; or given values
@@ -32,27 +32,24 @@ from optuna_pcts._tree.repeats import believable
 from optuna_pcts._tree.repeats import places_of
 
 
-# Everything below this quantile of the values is as good as a failure: reward 0. Where exactly a
-# bad region is bad must not cost resolution where it is good.
+# Values below this quantile have reward 0, as failures do: differences between bad values must not
+# cost resolution between good ones.
 _CLIP_QUANTILE = 0.5
-# A value this many ranges above the best of the scale's own trials waits for the next scale, which
-# also says whether it is believed.
+# Largest reward: a value further above the best of the trials that the scale is made from has to
+# wait for the next scale, which also decides whether it is an outlier.
 _MAX_REWARD = 2.0
-# What a point anywhere is worth is seen from so many trials and so many for each parameter, those
-# that ended first: later ones are where values are good.
+# The value of a random point is estimated from the trials that ended first: so many, and so many
+# for each parameter. Later ones are where values are good.
 _FIRST = (10, 2)
-# Any value is worth more than a failure by this, level by level.
+# Least merit of a value; that of a failure is 0.
 _LEAST_MERIT = 1e-3
-# There is nothing left to gain where this share of the trials, at least so many, are as good as
-# the best one up to this part of what it is better than a point anywhere.
+# There is nothing left to gain if this share of the trials, at least so many, are within this
+# fraction of the best one (1: the difference between the best and a random point).
 _NOTHING_LEFT = (0.1, 8, 1e-6)
 
 
 class Scale(NamedTuple):
-    """A linear scale: the value of 0, and the size of 1; both halved.
-
-    The range of floats is larger than a float can be.
-    """
+    """A linear scale: the value of 0, and the size of 1; both halved, against overflow."""
 
     half_low: float
     half_unit: float
@@ -65,7 +62,7 @@ class Scale(NamedTuple):
         return np.where(np.isnan(scaled), -np.inf, np.minimum(scaled, _MAX_REWARD))
 
     def of_one(self, value: float) -> float:
-        """Return one finite value on this scale, without the price of an array."""
+        """Return one finite value on this scale, without the overhead of an array."""
         return (value / 2 - self.half_low) / self.half_unit
 
     def difference(self, values: Any) -> Any:
@@ -98,15 +95,15 @@ class Rewards:
         kind:
             What a reward is: "clipped", "range", or the values of rewards 0 and 1.
         bias:
-            What values at less than full fidelity are worth.
+            Shift and bias of values at less than full fidelity.
 
     Attributes:
         bias:
-            The same, as it is known now.
+            The same, as it is estimated now.
         is_partial:
             Whether some trials ended at less than full fidelity.
         has_nothing_left:
-            Whether many trials are as good as the best, as far as anybody cares.
+            Whether many trials are as good as the best, up to rounding.
     """
 
     def __init__(self, kind: str | tuple[float, float], bias: BiasModel) -> None:
@@ -131,7 +128,7 @@ class Rewards:
         tolerance: Sequence[float],
         order: NDArray[np.intp],
     ) -> FloatArray:
-        """Take everything anew from some trials.
+        """Compute everything anew from some trials.
 
         Args:
             numbers:
@@ -139,16 +136,16 @@ class Rewards:
             values:
                 Their values.
             fidelity:
-                The fidelities of these.
+                The fidelities of the values.
             points:
-                Where they are, a row each.
+                Their positions, a row each.
             tolerance:
                 Rounding error of a position, for each axis.
             order:
-                Which of them ended first, which second, and so on.
+                Indices that sort them by when they ended.
 
         Returns:
-            Their values without what nothing else speaks for.
+            Their values, with outliers replaced.
         """
         self.is_partial = bool((fidelity < 1).any())
         self.bias.learn(numbers.tolist())
@@ -178,7 +175,7 @@ class Rewards:
         return self._local
 
     def _learn_merit(self, first: FloatArray, best: float, halves: FloatArray) -> None:
-        """Take anew what a point anywhere is worth. All values are halved."""
+        """Estimate the value of a random point anew. All values are halved."""
         first = first[np.isfinite(first)]
         low = float(np.median(first)) if len(first) else best
         self._merit = Scale(low, best - low) if low < best else self._local
@@ -193,7 +190,7 @@ class Rewards:
         points: FloatArray,
         tolerance: Sequence[float],
     ) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return values at full fidelity without outliers, and which of them were some."""
+        """Return values at full fidelity with outliers replaced, and which were outliers."""
         expected = self.expected(values, fidelity)
         is_outlier = np.zeros(len(values), dtype=bool)
         if self._kind == "clipped":
@@ -203,7 +200,7 @@ class Rewards:
         return expected, is_outlier
 
     def expected(self, values: FloatArray, fidelity: FloatArray) -> FloatArray:
-        """Return the values to expect at full fidelity, as far as is known."""
+        """Return the values expected at full fidelity."""
         if (fidelity < 1).any():
             shifted: FloatArray = values + self.bias.shift(fidelity)
             return shifted
@@ -215,17 +212,17 @@ class Rewards:
         return rewards
 
     def local(self, expected: FloatArray) -> FloatArray:
-        """Return them for the local asks: what is worse than the median is less than 0."""
+        """Return the rewards for local asks: values below the median are negative."""
         return self._local.of(expected)
 
     def merits(self, expected: FloatArray) -> FloatArray:
-        """Return what values at full fidelity are better than a point anywhere."""
+        """Return by how much values at full fidelity are better than a random point."""
         merits: FloatArray = np.clip(self._merit.of(expected), _LEAST_MERIT, _MAX_REWARD)
         merits[~(expected > -np.inf)] = 0.0  # failures
         return merits
 
     def of_one(self, value: float, fidelity: float) -> Reward:
-        """Return what one value tells, without the price of an array."""
+        """Return what one value tells, without the overhead of an array."""
         if not math.isfinite(value):
             return Reward(1.0, 0.0, 1.0) if value == math.inf else _NOTHING
         bias = 0.0
@@ -256,7 +253,7 @@ def _median_to_best(halves: FloatArray, best: float) -> Scale:
     """Return the scale of the local asks, from values; all halved."""
     low = float(np.quantile(halves, _CLIP_QUANTILE)) if len(halves) else 0.0
     if low == best:
-        # Half of them or more are the best: then it is the others that tell them apart.
+        # At least half of the values equal the best: take the median of the others.
         others = halves[halves < best]
         a_little = max(0.5, abs(best) / 1e3)
         low = float(np.quantile(others, _CLIP_QUANTILE)) if len(others) else best - a_little

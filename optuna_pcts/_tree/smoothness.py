@@ -52,11 +52,10 @@ class Smoothness:
 class UnknownSmoothness:
     """Unknown smoothness: instances with different rho over one shared tree.
 
-    POO spreads its rho over (0, rho_max] whatever the dimension. But a cell needs one split per
-    parameter to shrink on every side, so the rho that fits depends on the dimension D before
-    anything else: rho = 2^(-k/D), where k is the exponent with which the objective flattens
-    towards its optimum when the cell is halved on every side (k = 1: a cone, k = 2: a parabola,
-    k = 1/2: a cusp).
+    POO spreads its rho over (0, rho_max] whatever the dimension. But it takes one split per
+    parameter to halve a cell along every axis, so the rho that fits depends mostly on the
+    dimension D: rho = 2^(-k/D), where k is the exponent with which the objective falls off around
+    its optimum (k = 1: a cone, k = 2: a parabola, k = 1/2: a cusp).
 
     Args:
         nu:
@@ -90,15 +89,16 @@ class POOSmoothness:
     ln 2 / ln(1 / rho_max), with rho = rho_max^(2N / (2i + 1)) for i = 0 ... N - 1: then their
     ln 2 / ln(1 / rho) are the middles of N equal parts of (0, D_max).
 
-    The PCTS paper prints rho_max^(2N / (i + 1)) (appendix C.2), whose largest rho is no more than
-    rho_max squared, so that half of these parts have no instance: a slip, it seems. Its authors'
-    program has rho_max^(N / (N - i)), the upper ends of the parts instead of their middles.
+    The PCTS paper prints rho_max^(2N / (i + 1)) (appendix C.2), whose largest rho is at most
+    rho_max squared, so that half of these parts have no instance: apparently a misprint. Its
+    authors' program has rho_max^(N / (N - i)), the upper ends of the parts instead of their
+    middles.
 
-    The grid does not know the number of parameters: with rho = 0.95 a cell that has been halved on
-    every side is taken to vary by 0.95 of what it was if there is one, and by 0.6 if there are
-    ten. :class:`UnknownSmoothness` has 0.25, 0.5 and 0.7 for any number of them.
+    The grid does not depend on the number of parameters: with rho = 0.95, halving a cell along
+    every axis reduces its diameter by a factor of 0.95 with one parameter, and of 0.6 with ten.
+    :class:`UnknownSmoothness` has factors of 0.25, 0.5 and 0.7 for any number of parameters.
 
-    :func:`rank_instances` tells which instance has done best, as POO does at the end.
+    :func:`rank_instances` returns the instances by their mean reward, as POO does at the end.
 
     Args:
         n_trials:
@@ -121,8 +121,8 @@ class POOSmoothness:
         check_number("rho_max", self.rho_max, low=0.0, high=1.0)
 
     def instances(self, n_dims: int) -> list[tuple[float, float]]:
-        t = max(self.n_trials, 3)  # below, T / ln T grows again
+        t = max(self.n_trials, 3)  # T / ln T is not monotone below
         d_max = math.log(2) / math.log(1 / self.rho_max)
         n = max(round(d_max / 2 * math.log(t / math.log(t))), 1)
-        n = min(n, self.n_trials)  # each has a turn
+        n = min(n, self.n_trials)  # at least one trial for each
         return [(self.nu_max, self.rho_max ** (2 * n / (2 * i + 1))) for i in range(n)]

@@ -1,8 +1,8 @@
 """Figures of a study, with plotly; the same with matplotlib in ``visualization.matplotlib``.
 
 They need the extra ``visualization``: ``pip install "optuna-pcts[visualization]"``. Each reads any
-study with one objective, whatever its sampler, and raises ``ValueError`` where a study has nothing
-of the kind to show.
+study with one objective, whatever its sampler, and raises ``ValueError`` where a study has no data
+for it.
 
 Example:
 

@@ -66,7 +66,7 @@ def plot_cost_matplotlib(study: optuna.Study) -> Axes:
 def draw_plotly(info: CostInfo) -> Figure:
     figure = ply.new_figure(_TITLE, _subtitle(info))
     size, unit = span(max(info.costs)) if info.unit == "s" else (1.0, "declared")
-    # A logarithmic axis has no place for what cost nothing.
+    # Trials that cost nothing cannot be shown on a logarithmic axis.
     rows = [(d, c / size, n) for d, c, n in zip(info.depths, info.costs, info.numbers) if c > 0]
     ply.add_trials(figure, rows, info.infeasible)
     medians = [(depth, median / size) for depth, median, _ in info.by_depth if median > 0]

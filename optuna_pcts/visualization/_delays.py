@@ -108,7 +108,7 @@ def draw_plotly(info: DelayInfo) -> Figure:
         (f"log T = {info.log_t:.3g}", info.log_t, style.GREEN, "dash"),
     ):
         ply.add_line(figure, [at_trials] * 2, [0, top], name, color, cell=(1, 2), dash=dash)
-    # Ticks at 1, 2, 5, 10: in a short range there would be one at every digit, over each other.
+    # Ticks at 1, 2, 5, 10: by default those of a short range overlap.
     ticks = {"type": "log", "dtick": "D2", "tickangle": 0}
     figure.update_xaxes(title_text=f"delay ({unit})", row=1, col=1, **ticks)
     figure.update_yaxes(title_text="share of trials that took longer", row=1, col=1, **ticks)
@@ -151,19 +151,19 @@ def _subtitle(info: DelayInfo) -> str:
 
 
 def _survival(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return the points of P(delay > x), without its end at 0, which has no logarithm.
+    """Return the points of P(delay > x), without the last one at 0, which has no logarithm.
 
-    At most 200 of them: more than a screen can tell apart.
+    At most 200 points, as a screen shows no more.
     """
     ordered = sorted(x for x in values if x > 0)
     n = len(ordered)
-    # Of the longest each one: that is where the tail is.
+    # All of the longest delays, which are the tail.
     keep = sorted({i * (n - 1) // 150 for i in range(151)} | set(range(max(n - 50, 0), n)))
     return [ordered[i] for i in keep if i < n], [1 - i / n for i in keep if i < n]
 
 
 def _tail_line(info: DelayInfo) -> tuple[list[float], list[float]] | None:
-    """Return both ends of the fitted tail, to be drawn into the figure of the survival."""
+    """Return both ends of the fitted tail, as a line in the figure of P(delay > x)."""
     if info.tail is None or not math.isfinite(info.tail):
         return None
     start = info.tail_from

@@ -23,7 +23,7 @@ def plot_fidelity(study: optuna.Study) -> Figure:
     """Draw how far each trial was evaluated, by the depth of its cell.
 
     Trials that the tree did not ask for have no depth: if none has one, as with another sampler
-    and a pruner, the figure goes by the number of the trial.
+    and a pruner, the horizontal axis is the number of the trial.
 
     Example:
 
@@ -71,7 +71,7 @@ def draw_plotly(info: FidelityInfo) -> Figure:
         ply.add_line(figure, depths, ply.rounded(means), "mean", style.ORANGE)
     figure.update_layout(
         xaxis={"title": {"text": "depth of the cell" if has_depth else "trial"}},
-        yaxis={"title": {"text": "fidelity (1: whole evaluation)"}, "range": [0, 1.05]},
+        yaxis={"title": {"text": "fidelity (1: full evaluation)"}, "range": [0, 1.05]},
     )
     return figure
 
@@ -84,7 +84,7 @@ def draw_matplotlib(info: FidelityInfo) -> Axes:
         depths, means, _ = zip(*info.by_depth)
         axes.plot(depths, means, color=style.ORANGE, label="mean")
     axes.set_xlabel("depth of the cell" if has_depth else "trial")
-    axes.set_ylabel("fidelity (1: whole evaluation)")
+    axes.set_ylabel("fidelity (1: full evaluation)")
     axes.set_ylim(0, 1.05)
     axes.legend()
     return axes
@@ -102,8 +102,8 @@ def _title(info: FidelityInfo) -> str:
 
 
 def _subtitle(info: FidelityInfo) -> str:
-    """Return what all trials together amount to."""
+    """Return the mean fidelity, and all trials in units of full evaluations."""
     return (
-        f"mean {info.mean:.2f}, {100 * info.whole:.0f} % whole; {info.n_trials:,} trials "
-        f"amount to {info.work:.1f} whole evaluations"
+        f"mean {info.mean:.2f}, {100 * info.whole:.0f} % at full fidelity; "
+        f"{info.n_trials:,} trials amount to {info.work:.1f} full evaluations"
     )

@@ -1,4 +1,4 @@
-"""All figures by their names, each drawn with either library from one tuple of numbers."""
+"""All figures by name, each drawn with either library from one tuple of numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIGURES = {
     "fidelity": _fidelity,
     "cost": _cost,
 }
-# As `INFOS` makes the tuples.
+# By the names of `INFOS`, which makes the tuples.
 DRAW_PLOTLY: dict[str, Callable[..., Any]] = {
     name: figure.draw_plotly for name, figure in _FIGURES.items()
 }

@@ -1,6 +1,6 @@
 """What the figures with matplotlib share.
 
-It is imported when it is needed, as it takes longer than all else.
+matplotlib is imported only when it is needed, as importing it is slow.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def new_axes(title: str, subtitle: str) -> Axes:
 
 
 def heading(title: str, *subtitles: str) -> str:
-    """Return a title with what is below it."""
+    """Return a title with its subtitles."""
     return "\n".join([title, *subtitles])
 
 

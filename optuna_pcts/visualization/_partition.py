@@ -33,8 +33,8 @@ _TITLE = "Partition"
 def plot_partition(study: optuna.Study, params: Sequence[str] | None = None) -> Figure:
     """Draw the cells over two parameters, with the trials and the recommended point.
 
-    Where there are more parameters, these are the cells in the plane through the recommended
-    point; all trials are shown, wherever they are beside it.
+    With more than two parameters, these are the cells in the plane through the recommended point;
+    all trials are shown, projected onto it.
 
     Example:
 
@@ -221,14 +221,14 @@ def _axis_matplotlib(axis: Any, info: AxisInfo) -> None:
 
 
 def _subtitle(info: PartitionInfo) -> str:
-    """Return where the plane lies."""
+    """Return the parameters that fix the plane."""
     n_in_flight = sum(point.in_flight for point in info.points)
     where = f" at {params_text(info.others)}" if info.others else ""
     return f"{len(info.boxes):,} cells{where}; {n_in_flight} in flight"
 
 
 def _kind(point: PointInfo) -> str:
-    """Return how a trial of the partition is called."""
+    """Return the label of a trial."""
     if point.in_flight:
         return "in flight"
     return "told back" if point.is_feasible else style.INFEASIBLE

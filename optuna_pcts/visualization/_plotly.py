@@ -38,7 +38,7 @@ def heading(title: str, *subtitles: str) -> str:
 
 
 def layout(title: str, *subtitles: str, bottom: int = 100) -> dict[str, Any]:
-    """Return a layout for any background: it has none of its own, and colours for both."""
+    """Return a layout for light and dark pages: it is transparent, with colours for both."""
     axis = {
         "gridcolor": "rgba(131,139,150,0.25)",
         "linecolor": style.GREY,
@@ -106,14 +106,14 @@ def add_line(
     """Add a line, in one of several plots if ``cell`` says its row and column."""
     line = {"color": color, "dash": dash, "width": width, "shape": shape}
     where = {} if cell is None else {"row": cell[0], "col": cell[1]}
-    # Lists: the dashboard's plotly does not know the packed arrays of newer ones.
+    # Lists: the dashboard's version of plotly cannot read packed arrays.
     figure.add_trace(go.Scatter(x=list(x), y=list(y), mode=mode, name=name, line=line), **where)
 
 
 def add_trials(
     figure: Figure, rows: Sequence[tuple[Any, float, int]], infeasible: Sequence[int]
 ) -> None:
-    """Add a point for each trial: its place, and its number for whoever points at it."""
+    """Add a point for each trial, with its number as hover text."""
     out = set(infeasible)
     marker = {"color": style.BLUE, "size": 7, "opacity": 0.45}
     _add_marks(figure, [row for row in rows if row[2] not in out], "trial", marker)
@@ -148,5 +148,5 @@ def _add_marks(
 
 
 def rounded(values: Any) -> list[float]:
-    """Return numbers with as many digits as a screen can show: less to store and to load."""
+    """Return numbers with five digits: less to store and to load."""
     return [float(f"{value:.5g}") for value in values]

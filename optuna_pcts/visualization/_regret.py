@@ -32,9 +32,9 @@ def plot_regret(
 ) -> Figure:
     """Draw the best and the recommended value against the time since the study began.
 
-    The best value is that of the best feasible trial: under noise it is too good to be true. The
-    recommended one is that of :func:`recommend`, with its 95 % interval, had it been called then:
-    at a dozen moments at most, as it takes time.
+    The best value is that of the best feasible trial, which under noise is biased by selection.
+    The recommended one is what :func:`recommend` would have returned then, with its 95 % interval:
+    at a dozen times at most, as it takes long.
 
     Example:
 
@@ -68,7 +68,7 @@ def plot_regret(
 def plot_regret_matplotlib(
     study: optuna.Study, *, optimum: float | None = None, target_name: str = "Objective Value"
 ) -> Axes:
-    """Draw the course of a study, as :func:`optuna_pcts.visualization.plot_regret` does.
+    """Draw best and recommended value, as :func:`optuna_pcts.visualization.plot_regret` does.
 
     Args:
         study:
@@ -94,7 +94,7 @@ def draw_plotly(
         return value if optimum is None else abs(value - optimum)
 
     figure = ply.new_figure(_TITLE, _subtitle(info))
-    # Only where it changes: between them the line is flat.
+    # Only the points where it changes.
     steps = [i for i, b in enumerate(info.best) if i == 0 or b != info.best[i - 1]]
     steps += [len(info.best) - 1]
     ply.add_line(
@@ -186,7 +186,7 @@ def draw_matplotlib(
 
 
 def _subtitle(info: RegretInfo) -> str:
-    """Return where the study has got to."""
+    """Return the last best and recommended value."""
     text = f"best {info.best[-1]:.5g}"
     if info.recommended:
         last = info.recommended[-1]
@@ -196,14 +196,14 @@ def _subtitle(info: RegretInfo) -> str:
 
 
 def _range(info: RegretInfo) -> list[float]:
-    """Return the range of values to show at first: the start, far off, would flatten the rest."""
+    """Return the initial range of the axis: without the start, whose values are far off."""
     first = len(info.best) // 5
     shown = list(info.best[first:])
     for made in info.recommended:
         if made.seconds >= info.seconds[first]:
             shown += [made.value, *made.interval]
     low, high = min(shown), max(shown)
-    # Infeasible trials may be far better, and must not flatten the rest either.
+    # Also without infeasible trials whose values are far off.
     size = high - low
     late = [y for s, y, _ in info.infeasible if s >= info.seconds[first]]
     within = [y for y in late if low - size <= y <= high + size]

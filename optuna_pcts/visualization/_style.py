@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 
 
-# All of them stand out from white and from black.
+# All are visible on white and on black.
 GREY = "#838b96"
 BLUE = "#4a8fdc"
 ORANGE = "#ea8032"
@@ -22,5 +22,5 @@ INFEASIBLE = "infeasible"
 
 
 def lines(subtitle: str) -> list[str]:
-    """Return a subtitle in lines for which half a page has room."""
+    """Return a subtitle in lines that fit into half a page."""
     return wrap(subtitle, 95)

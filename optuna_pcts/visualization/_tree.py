@@ -30,9 +30,9 @@ _TITLE = "Tree of cells"
 def plot_tree(study: optuna.Study) -> Figure:
     """Draw the tree of cells as an icicle: the root on top, the children of a cell below it.
 
-    A cell is as wide as its share of the trials, and coloured by its mean reward. It says how
-    many of its trials were told back; point at it for its bound and its values. The smallest
-    cells around trials in flight are outlined. Cells without any trial are left out.
+    The width of a cell is its share of the trials, the colour its mean reward, and its label how
+    many of its trials were told back; hover text has its bound and its ranges. The smallest cells
+    around trials in flight are outlined. Cells without any trial are left out.
 
     Example:
 
@@ -42,8 +42,8 @@ def plot_tree(study: optuna.Study) -> Figure:
 
     Args:
         study:
-            A study with one objective, by whatever sampler: what is in the storage makes the
-            tree. With the settings of the study's sampler if that is a :class:`PCTSSampler`.
+            A study with one objective, by whatever sampler: the tree is a function of what is in
+            the storage. With the settings of the study's sampler if it is a :class:`PCTSSampler`.
 
     Returns:
         A :class:`plotly.graph_objects.Figure`.
@@ -75,7 +75,7 @@ def plot_tree_matplotlib(study: optuna.Study) -> Axes:
 def draw_plotly(info: TreeInfo) -> Figure:
     cells = info.cells
     scale = style.REWARD_SCALE
-    # Below 0 there is no reward, so that is where cells without feedback are: grey.
+    # Cells without feedback are drawn as -0.1, below all rewards: grey.
     zero = 0.1 / 1.1
     steps = [[0.0, style.GREY], [zero - 1e-6, style.GREY]]
     steps += [[zero + (1 - zero) * (i / (len(scale) - 1)), c] for i, c in enumerate(scale)]
@@ -140,7 +140,7 @@ def draw_matplotlib(info: TreeInfo) -> Axes:
 
 
 def _subtitle(info: TreeInfo) -> str:
-    """Return what the tree amounts to."""
+    """Return depth, cells and trials of the tree."""
     shown = "" if len(info.cells) >= info.n_cells else f", {len(info.cells):,} with trials shown"
     return (
         f"depth {info.depth}, {info.n_cells:,} cells{shown}; {info.n_told:,} of {info.n_asked:,} "
@@ -149,7 +149,7 @@ def _subtitle(info: TreeInfo) -> str:
 
 
 def _cell_lines(cell: CellInfo) -> list[str]:
-    """Return what there is to say about a cell."""
+    """Return the hover text of a cell."""
     mean = "none" if cell.mean is None else f"{cell.mean:.3f}"
     bound = "infinite" if cell.bound is None else f"{cell.bound:.3f}"
     return [

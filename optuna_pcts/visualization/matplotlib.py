@@ -1,6 +1,6 @@
 """The figures with matplotlib: the same functions as in :mod:`optuna_pcts.visualization`.
 
-Each returns the :class:`matplotlib.axes.Axes` it has drawn on, or an array of them.
+Each returns the :class:`matplotlib.axes.Axes` that it has drawn on, or an array of them.
 
 Example:
 

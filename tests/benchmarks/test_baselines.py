@@ -28,7 +28,7 @@ GAUSSIAN = ("GP-UCB", "GP-EI", "MF-GP-UCB", "BOCA", "MF-SKO")
 
 
 def bowl(x: FloatArray, z: float) -> float:
-    """One top at 0.3; what is not evaluated in full is off by up to 0.2, more to the left."""
+    """One mode at 0.3; values at low fidelity are off by up to 0.2, more to the left."""
     return float(1 - ((x - 0.3) ** 2).sum() - 0.2 * (1 - z) * (1 - x[0]))
 
 
@@ -94,7 +94,7 @@ def test_the_instances_of_poo(n: int) -> None:
     assert len(set(rhos)) == len(rhos) >= 1
 
 
-def test_a_tree_of_cells_without_noise_closes_in() -> None:
+def test_a_tree_of_cells_converges_without_noise() -> None:
     method = HOO(SPACE, seed=0, knowledge=Knowledge(noise_std=0.0), bandit="UCB1-sigma")
     for number in range(200):
         point, fidelity = method.ask(number)
@@ -150,7 +150,7 @@ def test_cells_are_rejected_that_cannot_hold_the_best(alpha: float, left: int) -
     assert all(np.abs(np.array(kept) - x).max(axis=1).min() == 1 / 8 for x in method.centres)
 
 
-def test_a_level_ends_when_all_of_it_is_told() -> None:
+def test_a_level_ends_when_all_its_cells_are_told() -> None:
     method = rejects(0.0)
     method.ask(0)
     method.tell(0, 0.0)
@@ -167,7 +167,7 @@ def test_a_level_ends_when_all_of_it_is_told() -> None:
     assert not method._n_told.any()
 
 
-def test_of_a_level_that_is_too_large_a_part_is_seen() -> None:
+def test_a_level_that_is_too_large_is_subsampled() -> None:
     space = box([0.0] * 20, [1.0] * 20)
     method = SuccessiveRejects(space, seed=0, knowledge=Knowledge(n_evaluations=50))
     for number in range(60):
@@ -177,7 +177,7 @@ def test_of_a_level_that_is_too_large_a_part_is_seen() -> None:
     assert len(np.unique(method.centres, axis=0)) == 50
 
 
-def test_successive_rejects_closes_in_through_noise() -> None:
+def test_successive_rejects_converges_under_noise() -> None:
     method, rng = rejects(0.05), np.random.default_rng(0)
     for number in range(400):
         point, _ = method.ask(number)

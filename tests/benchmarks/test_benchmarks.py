@@ -89,8 +89,8 @@ def test_the_storage_has_the_time_of_the_virtual_clock() -> None:
     )
     simulation.run(30.5)
     trials = simulation.study.trials
-    whole = [t for t in trials if t.state == TrialState.COMPLETE]
-    assert len(whole) == 30  # a whole evaluation costs 1, and no worker is ever idle
+    full = [t for t in trials if t.state == TrialState.COMPLETE]
+    assert len(full) == 30  # a full evaluation costs 1, and no worker is ever idle
     assert len(trials) == 33
     measured = delays(simulation.study)
     assert [d.seconds for d in measured] == pytest.approx([1.0] * 30, abs=1e-5)
@@ -246,7 +246,7 @@ def test_runs_end_in_the_compressed_file_where_there_is_one(tmp_path: Path) -> N
         complete(5)
     assert not plain.exists()
     assert set(read(plain)) == set(runs[:4])
-    # Killed, it has left a plain file, whose last row is not whole.
+    # Killed, it has left a plain file, whose last row is incomplete.
     header, row, _ = text.split(b"\n", 2)
     left = row.replace(b"50,0,", b"50,5,") + b"\n" + row[:20]
     plain.write_bytes(header + b"\n" + left)

@@ -38,7 +38,7 @@ def climb(problem: Problem, start: FloatArray, rng: np.random.Generator) -> floa
 
 
 @pytest.mark.parametrize("shape", WIDE, ids=NAMES)
-def test_nothing_beats_the_optimum(shape: Shape) -> None:
+def test_no_point_is_better_than_the_optimum(shape: Shape) -> None:
     for seed in range(3):
         problem = shape.instance(np.random.default_rng(seed))
         (best,) = problem.best_points
@@ -62,7 +62,7 @@ def test_each_seed_has_its_own_optimum(shape: Shape) -> None:
     assert a.function(point, 1.0) == again.function(point, 1.0) != b.function(point, 1.0)
 
 
-def test_the_set_is_wide() -> None:
+def test_the_set_covers_many_kinds_of_problems() -> None:
     problems = [shape.instance(np.random.default_rng(0)) for shape in WIDE]
     assert len({problem.name for problem in problems}) == len(problems) >= 8
     assert {2, 20} <= {problem.n_dims for problem in problems}

@@ -57,7 +57,7 @@ def test_on_the_grid_a_replay_has_the_recorded_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_table_is_small_and_whole(name: str) -> None:
+def test_a_table_is_small_and_complete(name: str) -> None:
     path = record.TABLES / f"{name}.csv"
     assert path.stat().st_size < 300_000
     known = record.records(name).read(path)
@@ -65,7 +65,7 @@ def test_a_table_is_small_and_whole(name: str) -> None:
     assert all(0 <= e.accuracy <= 1 and e.seconds > 0 for e in known.values())
 
 
-def test_between_the_nodes_all_is_linear() -> None:
+def test_between_the_nodes_values_are_interpolated_linearly() -> None:
     problem = replay("svm")
     nodes = record.GRIDS["svm"][1]["C"]
     a, b = math.log(nodes[7]), math.log(nodes[8])
@@ -79,7 +79,7 @@ def test_between_the_nodes_all_is_linear() -> None:
     assert at[1] == pytest.approx((at[0] + at[2]) / 2)
 
 
-def test_a_table_that_is_not_whole_is_not_replayed(tmp_path: Path) -> None:
+def test_an_incomplete_table_is_not_replayed(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"benchmarks\.ml\.record svm"):
         replay("svm", tmp_path)
     lines = (record.TABLES / "svm.csv").read_text().splitlines(keepends=True)
@@ -89,7 +89,7 @@ def test_a_table_that_is_not_whole_is_not_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 5.0])
-def test_each_step_is_a_training_of_its_own(delay: float) -> None:
+def test_each_step_costs_a_training_of_its_own(delay: float) -> None:
     problem = replay("svm")
     simulation = Simulation(
         problem, RandomSampler(seed=0), NopPruner(), n_workers=1, n_steps=MAX_STEP,
@@ -160,7 +160,7 @@ def test_a_comparison_is_replayed_kept_and_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     run_module("benchmarks.ml.report", "--results", str(tmp_path), "--output", str(page))
     text = page.read_text()
-    assert "## Replayed: time for 30 whole evaluations, 2 workers, 1 seed" in text
+    assert "## Replayed: time for 30 full evaluations, 2 workers, 1 seed" in text
     assert "2 workers, delay constant 4, 1 seed" in text
     assert "| 16 / 81 / 40 |" in text  # table 7 of the paper
 

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "optuna-pcts"
 
 
-def test_data_is_brought_once(folder: Path) -> None:
+def test_data_is_downloaded_once(folder: Path) -> None:
     assert archive().path() == folder / "a.bin"
     assert (folder / "a.bin").read_bytes() == CONTENT
     assert archive(brings=None).path().read_bytes() == CONTENT  # nothing was run
@@ -44,7 +44,7 @@ def test_data_is_brought_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damaged", [CONTENT[:-3], CONTENT[:-1] + b"!", b""])
-def test_what_is_damaged_is_brought_anew(
+def test_a_damaged_file_is_downloaded_again(
     damaged: bytes, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder.mkdir()
@@ -61,7 +61,7 @@ def test_what_is_damaged_is_brought_anew(
         (None, "no network"),
     ],
 )
-def test_what_cannot_be_had_is_said_with_what_to_do(
+def test_data_that_cannot_be_had_is_reported_with_what_to_do(
     brings: bytes | None, complaint: str, folder: Path
 ) -> None:
     with pytest.raises(DataError, match=r"a\.bin could not be had") as error:
@@ -74,7 +74,7 @@ def test_what_cannot_be_had_is_said_with_what_to_do(
     assert list(folder.iterdir()) == []  # nothing is left that a later run could take for it
 
 
-def test_a_program_that_is_not_there_is_said_too() -> None:
+def test_a_missing_program_is_reported_too() -> None:
     missing = Archive("a.bin", 1, "0", ("no-such-program", "pack"))
     with pytest.raises(DataError, match="no-such-program"):
         missing.path()
@@ -117,7 +117,7 @@ def idx(head: bytes, shape: tuple[int, ...], values: bytes) -> tarfile.TarFile:
     return tarfile.open(fileobj=file)
 
 
-def test_arrays_are_read_as_their_head_says() -> None:
+def test_arrays_are_read_as_their_header_says() -> None:
     array = data._idx(idx(b"\0\0\x08\x02", (2, 3), bytes(range(6))), "a", (2, 3))
     assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(DataError, match=r"holds \(3, 2\) instead of \(2, 3\)"):
@@ -125,7 +125,7 @@ def test_arrays_are_read_as_their_head_says() -> None:
 
 
 @pytest.mark.slow
-def test_the_real_data_can_be_had() -> None:
+def test_the_real_data_can_be_downloaded() -> None:
     images = data.mnist()
     assert images.features.shape == (60000, 784)
     assert (images.features.min(), images.features.max()) == (0, 1)

@@ -70,7 +70,7 @@ def test_the_kernel_that_is_computed_beforehand_is_that_of_scikit_learn() -> Non
     assert task.evaluate(params, 200, 3).accuracy == pytest.approx(np.mean(expected))
 
 
-def test_one_training_tells_about_fewer_rounds_too() -> None:
+def test_one_training_gives_the_accuracy_after_fewer_rounds_too() -> None:
     task = SMALL["xgb"]
     params = {"max_depth": 3, "colsample_bytree": 0.5, "gamma": 0.0, "learning_rate": 0.3}
     stages = task.evaluate_stages(params, 120, 0, [2, 8])
@@ -80,7 +80,7 @@ def test_one_training_tells_about_fewer_rounds_too() -> None:
     assert stages[0].seconds < stages[1].seconds
 
 
-def test_a_network_that_diverges_knows_nothing() -> None:
+def test_a_diverged_network_has_accuracy_0() -> None:
     params = {
         **{"layer_1": 32, "layer_2": 128, "layer_3": 256, "learning_rate": 1e200},
         **{"solver": "sgd", "activation": "relu", "early_stopping": "disable"},
@@ -102,7 +102,7 @@ def test_the_grid_spans_the_space(name: str) -> None:
             assert ends == pytest.approx((distribution.low, distribution.high), rel=1e-3)
 
 
-def test_what_a_solver_ignores_is_recorded_once() -> None:
+def test_parameters_that_a_solver_ignores_are_recorded_once() -> None:
     todo = record.work("mlp")
     assert {node.learning_rate for node in todo if node.solver == "lbfgs"} == {0.006738}
     node = next(node for node in todo if node.solver == "lbfgs")

@@ -68,7 +68,7 @@ def test_the_printed_smoothness_is_that_of_functions_without_noise() -> None:
         assert math.sqrt(2) * changes[problem] / 0.6 == pytest.approx(float(printed), rel=1e-9)
 
 
-def test_a_run_is_looked_at_now_and_then() -> None:
+def test_a_run_is_evaluated_at_several_times() -> None:
     run = Run("Branin", "PCTS", "constant 4", "none", 0, 60)
     rows = execute(run)
     assert [row.seconds for row in rows] == [10, 25, 50, 60]
@@ -81,7 +81,7 @@ def test_a_run_is_looked_at_now_and_then() -> None:
     assert execute(run)[run].regret == rows[run].regret
 
 
-def test_who_waits_is_told_how_many_evaluations_there_are(
+def test_methods_that_wait_are_told_the_number_of_evaluations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = []

@@ -1,4 +1,4 @@
-"""Theorem 2, measured in a hurry."""
+"""Theorem 2, measured with few runs."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_it_is_run_and_the_page_says_what_is_seen(tmp_path: Path) -> None:
         assert 0 < (tmp_path / "figures" / f"theory-{name}-1d.png").stat().st_size < 100_000
 
 
-def test_the_page_believes_the_numbers(tmp_path: Path) -> None:
-    """Whoever loses the rate, or to wait and act, is said to."""
+def test_the_page_reports_losses(tmp_path: Path) -> None:
+    """It says where the rate is not kept, and where wait and act has the lower regret."""
     horizons = (10, 100, 1000)
 
     def result(method: str, delay: str, t: int, seed: int) -> Result:

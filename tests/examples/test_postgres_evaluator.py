@@ -1,4 +1,4 @@
-"""From configuration to configuration: least cost, right accounts, and back after a failure."""
+"""From configuration to configuration: least cost, right costs, defaults after a failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from examples.postgres.server import EmbeddedServer
 
 
 class Script:
-    """A workload of one statement, and of what a test does before it."""
+    """A workload of one statement, after a step that the test gives."""
 
     name = "script"
     n_rounds = 2

@@ -24,7 +24,7 @@ def die(study: optuna.Study, *trials: optuna.Trial) -> None:
         log.note(trials)
 
 
-def test_what_a_dead_one_had_is_found_once(tmp_path: Path) -> None:
+def test_trials_of_a_dead_process_are_found_once(tmp_path: Path) -> None:
     study = optuna.create_study()
     a, b, _ = study.ask(), study.ask(), study.ask()
     die(study, a)
@@ -34,14 +34,14 @@ def test_what_a_dead_one_had_is_found_once(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_living_one_has_is_its_own() -> None:
+def test_trials_of_a_living_process_are_not_taken() -> None:
     study = optuna.create_study()
     with FlightLog() as log:
         log.note([study.ask()])
         assert left_over(study) == []
 
 
-def test_only_the_very_run_that_was_noted() -> None:
+def test_a_trial_that_another_worker_runs_now_is_not_taken() -> None:
     study = optuna.create_study()
     told, again = study.ask(), study.ask()
     die(study, told, again)
@@ -58,7 +58,7 @@ def test_a_trial_of_another_study_is_not_mistaken_for_one() -> None:
     assert left_over(other) == []
 
 
-def test_nothing_is_left_by_one_that_has_ended_all(tmp_path: Path) -> None:
+def test_a_process_that_ended_all_its_trials_leaves_none(tmp_path: Path) -> None:
     study = optuna.create_study()
     trial = study.ask()
     with FlightLog() as log:
@@ -69,7 +69,7 @@ def test_nothing_is_left_by_one_that_has_ended_all(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_was_torn_and_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+def test_truncated_logs_and_other_entries_are_ignored(tmp_path: Path) -> None:
     study = optuna.create_study()
     trial = study.ask()
     (tmp_path / f"{PREFIX}torn").write_text('[[0, "2020')

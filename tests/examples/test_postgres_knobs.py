@@ -139,7 +139,7 @@ def test_a_folder_of_sql_files(server: EmbeddedServer, tmp_path: Path) -> None:
         cursor.execute("DROP TABLE own")
 
 
-def test_a_workload_that_is_none(tmp_path: Path) -> None:
+def test_invalid_workloads_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no query \(\*\.sql\)"):
         find_workload(str(tmp_path), 1.0)
     with pytest.raises(ValueError, match="module:Class"):
@@ -150,7 +150,7 @@ def test_a_workload_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["orders", "orders()", "orders(a) x", "(a)"])
-def test_an_index_that_is_none(text: str) -> None:
+def test_invalid_indexes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"written `table\(column, ...\)`"):
         parse_index(text)
 

@@ -259,7 +259,7 @@ def test_two_at_once_do_not_disturb_each_other(parent: Path) -> None:
     assert not folder.exists()
 
 
-def test_others_cannot_enter_the_folders(server: EmbeddedServer) -> None:
+def test_other_users_cannot_read_the_folders(server: EmbeddedServer) -> None:
     for part in ("data", "socket"):
         assert (server.folder / part).stat().st_mode & 0o077 == 0
     assert ask(server, "SHOW listen_addresses") == ""

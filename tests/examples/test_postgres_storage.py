@@ -163,7 +163,7 @@ def test_a_worker_whose_storage_stays_away_ends_soon_when_told_to(
     assert not given_up(url)
 
 
-def test_a_new_worker_is_no_sign_of_life_of_a_dead_one(tmp_path: Path) -> None:
+def test_a_new_worker_does_not_make_a_dead_one_seem_alive(tmp_path: Path) -> None:
     storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
     study = optuna.create_study(storage=storage)
     silent, dead = (storage.create_new_trial(study._study_id) for _ in range(2))
@@ -186,7 +186,7 @@ def test_a_new_worker_is_no_sign_of_life_of_a_dead_one(tmp_path: Path) -> None:
     assert beats() == before
 
 
-def test_what_is_wrong_with_a_question_is_no_reason_to_wait(tmp_path: Path) -> None:
+def test_errors_of_the_caller_are_raised_at_once(tmp_path: Path) -> None:
     storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
     begin = time.monotonic()
     with pytest.raises(KeyError):

@@ -313,5 +313,5 @@ def test_a_server_that_is_lost_ends_the_search_and_keeps_the_study(
     evaluator.close()
 
 
-def test_no_trial_no_configuration(evaluator: Evaluator) -> None:
+def test_without_a_trial_there_is_no_configuration(evaluator: Evaluator) -> None:
     assert best_configuration(optuna.create_study(), evaluator) is None

@@ -1,4 +1,4 @@
-"""Whatever an objective returns, and however its trials end: no ask of ours stops the study."""
+"""Whatever an objective returns, and however its trials end, no ask stops the study."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def ask_for_anything(
     direction=st.sampled_from(["minimize", "maximize"]),
     seed=st.integers(0, 3),
 )
-def test_no_values_stop_a_study(
+def test_a_study_goes_on_whatever_its_values(
     kind: str, mode: str, share: float, direction: str, seed: int
 ) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -106,7 +106,7 @@ def test_no_values_stop_a_study(
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", VALUES)
-def test_no_values_stop_a_long_study(kind: str, mode: str, direction: str) -> None:
+def test_a_long_study_goes_on_whatever_its_values(kind: str, mode: str, direction: str) -> None:
     for share, seed in itertools.product((0.0, 0.2), range(2)):
         study = ask_for_anything(VALUES[kind], mode, share, direction, seed, 100)
         assert len(study.trials) == 100
@@ -114,7 +114,7 @@ def test_no_values_stop_a_long_study(kind: str, mode: str, direction: str) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_constant_objective_that_sizes_its_own_work(seed: int) -> None:
-    """The bias of cheap values, divided by how much values differ: by nothing."""
+    """The bias at low fidelity is divided by the spread of the values, which is 0."""
     sampler = PCTSSampler(seed=seed, fidelity=DepthFidelity(full_share=0.0))
     study = optuna.create_study(sampler=sampler)
 

@@ -162,7 +162,7 @@ def test_where_nothing_is_feasible_that_is_said(
     assert "Best trial" not in out
 
 
-def test_the_course_goes_by_feasible_trials(study: optuna.Study) -> None:
+def test_the_regret_figure_is_of_feasible_trials(study: optuna.Study) -> None:
     info = regret_info(Snapshot(study))
     out = infeasible(study)
     values = [t.values[0] for t in study.trials[:60] if t.number not in out]

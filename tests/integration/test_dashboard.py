@@ -80,7 +80,7 @@ def test_it_is_a_callback_that_draws_only_every_so_often(monkeypatch: pytest.Mon
     assert not drawn
 
 
-def test_every_trial_has_its_facts_as_attributes() -> None:
+def test_every_trial_has_its_depth_and_delay_as_attributes() -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
     live = pickle.loads(pickle.dumps(LiveFigures(figures=["delays"], note=False)))
     study.optimize(lambda t: t.suggest_float("x", 0, 1), n_trials=4, callbacks=[live])
@@ -88,7 +88,7 @@ def test_every_trial_has_its_facts_as_attributes() -> None:
     assert all("pcts:depth" in t.user_attrs for t in study.trials[1:])  # the first is random
 
 
-def test_it_draws_less_often_where_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_draws_less_often_if_drawing_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
     live = LiveFigures(every=0)
     drawn: list[float] = []
@@ -105,7 +105,7 @@ def test_it_draws_less_often_where_that_takes_long(monkeypatch: pytest.MonkeyPat
     assert min(b - a for a, b in pairwise(drawn)) >= 0.5
 
 
-def test_what_goes_wrong_does_not_stop_the_study(
+def test_an_error_in_drawing_does_not_stop_the_study(
     monkeypatch: pytest.MonkeyPatch, optuna_log: pytest.LogCaptureFixture
 ) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))

@@ -86,7 +86,7 @@ def kill_for(seconds: float, job: Job, n_workers: int = N_WORKERS) -> None:
     states = {trial.state for trial in study.get_trials(deepcopy=False)}
     assert TrialState.COMPLETE in states
     if job.heartbeat is not None:
-        # Whoever died is found out, and what he did is failed.
+        # Dead workers are detected, and their trials are failed.
         time.sleep(2 * job.heartbeat + 1)
     check(study)
 
@@ -291,7 +291,7 @@ def _may_lie_in(trial: FrozenTrial, space: dict[str, BaseDistribution]) -> bool:
     return trial.state.is_finished() and bool(inside) and all(inside)
 
 
-# ---------------------------------------------------------------------- lost and never found
+# ---------------------------------------------------------------------- lost trials
 
 
 @pytest.mark.parametrize("kind", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])

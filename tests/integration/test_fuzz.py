@@ -90,7 +90,7 @@ class Study(RuleBasedStateMachine):
 
     @rule(trial=consumes(running))
     def kill(self, trial: optuna.Trial) -> None:
-        """Its worker is gone; it stays in flight, for nobody can know."""
+        """Its worker is gone; the trial stays in flight, since nothing tells that."""
         self.dead.add(trial.number)
 
     def _end(self, trial: optuna.Trial, **how: Any) -> None:
@@ -141,7 +141,7 @@ class Study(RuleBasedStateMachine):
         assert asked.keys() == fresh.keys() or asked.keys() > fresh.keys()
 
     def _look(self, sampler: Any) -> dict[Any, Any]:
-        """Have a sampler read the study for a trial that never was, and compare its tree."""
+        """Have a sampler read the study for a trial that does not exist, and compare its tree."""
         assert isinstance(sampler, PCTSSampler)
         ghost = _ghost(len(self.study.trials))
         with sampler._exclusive():

@@ -1,4 +1,4 @@
-"""What anybody may have written into a shared storage: it is ignored, and breaks nothing."""
+"""Malformed or hostile content of a shared storage: it is ignored, and breaks nothing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def warnings_of(log: pytest.LogCaptureFixture, key: str) -> int:
 
 
 @pytest.mark.parametrize("cell", CELLS[1:], ids=lambda cell: repr(cell)[:40])
-def test_a_cell_that_is_none_is_ignored(cell: Any, optuna_log: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_proposal_record_is_ignored(
+    cell: Any, optuna_log: pytest.LogCaptureFixture
+) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0), pruner=PCTSPruner(max_resource=10))
     system = {PROPOSAL_KEY: cell, SIZED_KEY: cell}
     study.add_trials([told(n, system=system, intermediate_values={3: 1.0}) for n in range(8)])
@@ -151,7 +153,7 @@ def test_the_deepest_cell_of_an_attribute_bounds_the_tree() -> None:
 
 
 @pytest.mark.parametrize("cost", ANYTHING[1:], ids=lambda cost: repr(cost)[:40])
-def test_a_cost_that_is_none_is_ignored(cost: Any, optuna_log: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_cost_is_ignored(cost: Any, optuna_log: pytest.LogCaptureFixture) -> None:
     study = optuna.create_study()
     study.add_trials([told(n, user={COST_KEY: cost, DEPTH_KEY: n % 4}) for n in range(8)])
     study.add_trials([told(n, user={COST_KEY: 2.0, DEPTH_KEY: n % 4}) for n in range(40)])
@@ -165,7 +167,7 @@ def test_a_cost_that_is_none_is_ignored(cost: Any, optuna_log: pytest.LogCapture
 
 
 @pytest.mark.parametrize("depth", ANYTHING[1:], ids=lambda depth: repr(depth)[:40])
-def test_a_depth_that_is_none_is_ignored(depth: Any, optuna_log: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_depth_is_ignored(depth: Any, optuna_log: pytest.LogCaptureFixture) -> None:
     study = optuna.create_study()
     study.add_trials([told(n, user={DEPTH_KEY: depth}) for n in range(8)])
     assert CostBudget(budget=1000, cost=LinearGrowth(beta=2.0)).spent(study) == 16
@@ -185,8 +187,8 @@ def test_costs_that_overflow_are_spent() -> None:
 @pytest.mark.parametrize(
     "fixed", [CODE, 7, [CODE], {"x": CODE}, {"x": None}, {"x": 10**400}, {"x": math.nan}]
 )
-def test_fixed_parameters_that_are_none_are_ignored(fixed: Any) -> None:
-    """Optuna raises for most of them, in their own trial; what is ours does not."""
+def test_malformed_fixed_parameters_are_ignored(fixed: Any) -> None:
+    """Optuna raises for most of them, in their own trial; this package does not."""
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
     study.add_trials([told(n) for n in range(3)])
     trial_id = new_trial(study)
@@ -198,7 +200,7 @@ def test_fixed_parameters_that_are_none_are_ignored(fixed: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", [{10**400: 1.0}, {-5: 1.0}, {0: math.nan}, {2**60: math.inf}])
-def test_steps_beyond_all_bounds_are_no_error(steps: Mapping[int, float]) -> None:
+def test_huge_steps_are_no_error(steps: Mapping[int, float]) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
     study.add_trials([told(n, intermediate_values=dict(steps)) for n in range(8)])
     study.ask(SPACE)

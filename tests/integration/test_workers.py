@@ -97,7 +97,7 @@ def test_eight_workers_lose_and_repeat_nothing(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_a_corner_is_not_asked_while_somebody_else_may(is_alone: bool) -> None:
+def test_a_corner_is_not_asked_while_another_worker_asks(is_alone: bool) -> None:
     """Two workers that ask at the same moment would evaluate the very same point."""
     study = optuna.create_study()
     rng = np.random.default_rng(0)

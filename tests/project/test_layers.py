@@ -64,7 +64,7 @@ def test_imports_point_downwards(path: Path) -> None:
 
 
 @pytest.mark.parametrize("layer", ["_tree", "_gp"])
-def test_the_bottom_knows_no_study(layer: str) -> None:
+def test_the_lower_layers_know_no_study(layer: str) -> None:
     for path in (PACKAGE / layer).glob("*.py"):
         names = {name for name in imported(path) if name.split(".")[0] == "optuna"}
         assert names <= {"optuna"}, path  # its logger, at most

@@ -77,7 +77,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
 
 @pytest.mark.parametrize("block", BLOCK.findall(README))
 def test_the_code_of_the_readme_runs(block: str, tmp_path: Path) -> None:
-    """Each block on its own: people take one, and not the page."""
+    """Each block on its own: readers copy single blocks."""
     script = tmp_path / "block.py"
     script.write_text(block)
     python(script, folder=tmp_path)

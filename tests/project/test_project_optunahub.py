@@ -98,7 +98,7 @@ def test_it_passes_the_checks_of_the_registry(package: Path, tmp_path: Path) -> 
         python("-m", "ruff", *check, "--no-cache", "--config", config, package)
 
 
-def test_it_holds_the_modules_it_needs_and_no_other_way_to_us(package: Path) -> None:
+def test_it_holds_the_modules_it_needs_and_imports_no_optuna_pcts(package: Path) -> None:
     modules = {str(path.relative_to(package)) for path in package.rglob("*.py")} - {"example.py"}
     assert {"__init__.py", "_study/sampler.py", "_tree/tree.py", "_tree/__init__.py"} <= modules
     source = ROOT / "optuna_pcts"

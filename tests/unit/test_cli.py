@@ -1,4 +1,4 @@
-"""The command line, as people use it."""
+"""The command line."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def database(journal: Path) -> str:
     return url
 
 
-def test_the_report_names_all_that_people_ask_for(
-    journal: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_has_all_its_parts(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(journal), "see", "--next", "4"]) == 0
     out = capsys.readouterr().out
     headings = [line.split("  ")[0] for line in out.splitlines() if line and line[0] != " "]
@@ -151,7 +149,7 @@ def test_a_figure_is_written_as_its_name_says(
         ["plot", "x.db", "s", "--figure", "tree"],
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_command_lines_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as refused:
@@ -160,7 +158,7 @@ def test_what_makes_no_sense_is_refused(
     assert "usage: optuna-pcts" in capsys.readouterr().err
 
 
-def test_what_is_not_there_is_named_and_not_created(
+def test_what_is_missing_is_named_and_not_created(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def error(*arguments: str) -> str:
@@ -226,7 +224,7 @@ def test_what_a_driver_repeats_of_a_password_is_not_shown() -> None:
         assert without_secrets(plain) == plain
 
 
-def test_a_file_of_something_else_is_left_alone(
+def test_a_file_of_another_kind_is_refused_and_unchanged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "notes.txt"
@@ -264,7 +262,7 @@ def test_the_program_is_installed_and_explains_itself(journal: Path) -> None:
     assert "Recommended" in run_module("optuna_pcts", "report", str(journal)).stdout
 
 
-def test_a_reader_that_goes_away_is_no_error_to_shout_about(journal: Path) -> None:
+def test_a_closed_pipe_is_not_reported(journal: Path) -> None:
     command = f"{sys.executable} -m optuna_pcts report {journal} | head -n 1"
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True

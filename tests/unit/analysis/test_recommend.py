@@ -51,21 +51,21 @@ def noisy_study(
     [lambda s: PCTSSampler(seed=s), lambda s: RandomSampler(seed=s), lambda s: TPESampler(seed=s)],
     ids=["pcts", "random", "tpe"],
 )
-def test_it_is_better_than_the_luckiest_trial(sampler: Callable[[int], BaseSampler]) -> None:
-    recommended, lucky, covered = [], [], []
+def test_it_beats_the_best_trial_under_noise(sampler: Callable[[int], BaseSampler]) -> None:
+    recommended, best, covered = [], [], []
     for seed in range(16):
         study = noisy_study(sampler(seed), noise=0.2, n_trials=120, seed=seed)
         answer = recommend(study)
         value = truth(**answer.params)
         recommended.append(value)
-        lucky.append(truth(**study.best_params))
+        best.append(truth(**study.best_params))
         covered.append(answer.interval[0] <= value <= answer.interval[1])
-        # Where the process does not fit, the value is the trial's own: it may well be one end.
+        # Where the process does not fit, the estimate is the observed value, which may be one end.
         assert answer.interval[0] <= answer.value < answer.interval[1]
         assert answer.params == study.trials[answer.number].params
-    assert np.mean(recommended) < 0.8 * np.mean(lucky)
+    assert np.mean(recommended) < 0.8 * np.mean(best)
     assert sum(covered) >= 13
-    # The best measured value is far below anything that is there; the estimate is not.
+    # The best observed value is far below the minimum of the objective; the estimate is not.
     assert study.best_value < -0.1 < answer.value
 
 
@@ -77,9 +77,9 @@ def test_without_noise_it_is_the_best_trial() -> None:
     assert answer.interval[1] - answer.interval[0] < 0.02
 
 
-@pytest.mark.parametrize("diverges", [False, True], ids=["one smooth function", "a wall"])
-def test_what_is_far_worse_helps_and_does_not_harm(diverges: bool) -> None:
-    """A bowl says where its bottom is from far up its sides; what diverges says nothing."""
+@pytest.mark.parametrize("diverges", [False, True], ids=["smooth", "plateau"])
+def test_far_worse_values_help_and_plateaus_do_not_harm(diverges: bool) -> None:
+    """Far values of a smooth bowl locate its minimum; those of a plateau say nothing about it."""
     regrets = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -101,7 +101,7 @@ def test_what_is_far_worse_helps_and_does_not_harm(diverges: bool) -> None:
     assert np.median(regrets) < (0.2 if diverges else 0.03)
 
 
-def test_it_mirrors_with_the_direction() -> None:
+def test_maximising_mirrors_minimising() -> None:
     down = recommend(noisy_study(RandomSampler(seed=0), 0.2, 80))
     study = noisy_study(RandomSampler(seed=0), 0.2, 80, direction="maximize")
     flipped = optuna.create_study()
@@ -118,7 +118,7 @@ def test_it_mirrors_with_the_direction() -> None:
     assert isinstance(down, Recommendation)
 
 
-def test_alternatives_are_in_other_places_and_worse() -> None:
+def test_alternatives_are_far_apart_and_worse() -> None:
     study = noisy_study(RandomSampler(seed=0), noise=0.1, n_trials=200)
     answers = recommend(study, top=5)
     assert answers[0] == recommend(study)
@@ -133,7 +133,7 @@ def test_alternatives_are_in_other_places_and_worse() -> None:
 
 
 def test_replicates_are_pooled() -> None:
-    """Of three configurations the one with a lucky value loses to the one that is good."""
+    """A configuration with one outlier loses to one whose replicates have a better mean."""
     study = optuna.create_study()
     distribution = optuna.distributions.CategoricalDistribution(["a", "b", "c"])
     rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ def test_a_constant_objective_and_no_parameter() -> None:
     assert recommend(study).value == pytest.approx(1.0)
 
 
-def test_a_fresh_process_says_the_same(tmp_path: Path) -> None:
+def test_a_fresh_process_recommends_the_same(tmp_path: Path) -> None:
     storage = f"sqlite:///{tmp_path / 'study.db'}"
     study = noisy_study(PCTSSampler(seed=0), noise=0.2, n_trials=50)
     optuna.copy_study(
@@ -247,7 +247,7 @@ def rastrigin(trial: optuna.Trial) -> float:
 def test_on_a_rugged_function_it_is_hardly_worse_than_the_best_trial(
     sampler: Callable[[int], BaseSampler], most: float
 ) -> None:
-    """Its bumps look like noise. Only who asks a point twice can know that they are none."""
+    """Its local minima look like noise; only replicates tell the two apart."""
     ratios, covered = [], []
     for seed in range(8):
         study = optuna.create_study(sampler=sampler(seed))
@@ -262,7 +262,7 @@ def test_on_a_rugged_function_it_is_hardly_worse_than_the_best_trial(
 
 
 def test_a_range_that_changes_all_the_time() -> None:
-    """More often than ranges are told apart: trials outside of the last of these have a place."""
+    """More ranges than the space tells apart: trials outside the last range have positions too."""
 
     def objective(trial: optuna.Trial) -> float:
         high = 2.0 + trial.number // 4
@@ -301,7 +301,7 @@ def test_the_scale_of_values_does_not_matter(factor: float) -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.67, -3e5])
-def test_one_trial_says_nothing_of_the_noise(value: float) -> None:
+def test_one_trial_does_not_determine_the_noise(value: float) -> None:
     study = optuna.create_study()
     study.optimize(lambda trial: value + 0 * trial.suggest_float("x", 0, 1), n_trials=1)
     answer = recommend(study)
@@ -310,7 +310,7 @@ def test_one_trial_says_nothing_of_the_noise(value: float) -> None:
     assert answer.interval[1] >= value + max(abs(value), 1)
 
 
-def test_a_value_that_is_too_good_is_not_believed_before_it_is_so_again() -> None:
+def test_an_outlier_is_not_trusted_before_a_replicate_confirms_it() -> None:
     study = optuna.create_study(sampler=RandomSampler(seed=0))
     study.optimize(lambda t: (t.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=40)
     unit = optuna.distributions.FloatDistribution(0, 1)
@@ -321,15 +321,15 @@ def test_a_value_that_is_too_good_is_not_believed_before_it_is_so_again() -> Non
     assert recommend(study).params["x"] == 0.9
 
 
-def test_a_needle_is_no_outlier() -> None:
-    """Where all other values are the same, nothing says what would be too good."""
+def test_one_better_value_among_equal_ones_is_no_outlier() -> None:
+    """Where all other values are equal, there is no scale on which it could be one."""
     study = optuna.create_study(sampler=RandomSampler(seed=0))
     study.optimize(lambda t: t.suggest_float("x", 0, 1) * 0 - float(t.number == 17), n_trials=30)
     assert recommend(study).number == 17
 
 
-def test_partial_evaluations_do_not_name_a_worse_one() -> None:
-    """Of a loss curve with an offset, and noise that is small."""
+def test_partial_evaluations_do_not_worsen_the_recommendation() -> None:
+    """Loss curves with an offset, and little noise."""
     ratios, covered = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)

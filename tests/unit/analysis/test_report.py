@@ -1,4 +1,4 @@
-"""The numbers behind what people see."""
+"""The numbers behind the figures and the report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def source(study: optuna.Study) -> Snapshot:
 # ---------------------------------------------------------------------- tree and partition
 
 
-def test_the_cells_of_the_tree_stand_within_their_parents(source: Snapshot) -> None:
+def test_the_cells_of_the_icicle_lie_within_their_parents(source: Snapshot) -> None:
     info = tree_info(source)
     by_node = {cell.node: cell for cell in info.cells}
     root = info.cells[0]
@@ -59,14 +59,14 @@ def test_the_cells_of_the_tree_stand_within_their_parents(source: Snapshot) -> N
         assert parent.depth == cell.depth - 1
         assert parent.left - 1e-9 <= cell.left < cell.right <= parent.right + 1e-9
         assert cell.right - cell.left == pytest.approx(cell.n_asked / root.n_asked)
-        # Beside its siblings, not over them.
+        # It does not overlap its siblings.
         assert ends.get((cell.depth, cell.parent), -1.0) <= cell.left + 1e-9
         ends[cell.depth, cell.parent] = cell.right
         assert set(cell.ranges) <= {"x", "y", "kind"}
         assert cell.ranges
 
 
-def test_a_smaller_tree_has_the_fullest_cells_and_those_in_flight(study: optuna.Study) -> None:
+def test_a_limited_tree_keeps_the_fullest_cells_and_those_in_flight(study: optuna.Study) -> None:
     whole = tree_info(Snapshot(study))
     few = tree_info(Snapshot(study, max_cells=25))
     assert len(few.cells) == 25
@@ -198,7 +198,9 @@ def test_without_enough_depths_there_are_costs_but_no_model() -> None:
     assert info.why_no_fit
 
 
-def test_the_course_of_a_study_ends_at_its_answers(study: optuna.Study, source: Snapshot) -> None:
+def test_the_regret_figure_ends_at_best_and_recommended_value(
+    study: optuna.Study, source: Snapshot
+) -> None:
     info = regret_info(source)
     assert info.best[-1] == study.best_value
     assert list(info.best) == np.minimum.accumulate(info.values).tolist()
@@ -226,7 +228,7 @@ def test_a_study_of_another_sampler_has_a_tree_too() -> None:
     assert source.info(cost_info) is None
     assert "PCTSSampler" in source.missing[cost_info]
     assert source.info(fidelity_info) is None
-    assert "as a whole" in source.missing[fidelity_info]
+    assert "at full fidelity" in source.missing[fidelity_info]
     text = str(report(study))
     assert "Study" in text
     assert "maximize" in text
@@ -268,7 +270,7 @@ def test_trials_in_flight_and_lost_ones_are_told_apart() -> None:
     assert "Stale        1 (trial 11)" in str(found)
 
 
-def test_the_report_says_it_all_in_words_and_in_json(study: optuna.Study) -> None:
+def test_the_report_has_all_parts_as_text_and_as_json(study: optuna.Study) -> None:
     found = report(study)
     text = str(found)
     for word in ("Tree", "Delays", "Fidelity", "Cost", "In flight", "Stale", "Next cells"):
@@ -284,7 +286,7 @@ def test_the_report_says_it_all_in_words_and_in_json(study: optuna.Study) -> Non
     assert report(optuna.create_study()).to_dict()["recommendation"] is None
 
 
-def test_looking_changes_nothing(study: optuna.Study) -> None:
+def test_figures_and_report_do_not_change_the_study(study: optuna.Study) -> None:
     def content() -> object:
         storage = study._storage
         return (

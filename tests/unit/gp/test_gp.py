@@ -75,7 +75,7 @@ def test_ard_weights_are_learned() -> None:
 
 
 def test_learned_ard_weights_count_only_if_the_data_need_it() -> None:
-    """Or else a flat top would be a slope: the end of an axis would always win."""
+    """Otherwise a flat top is fitted as a slope, whose maximum is at the end of an axis."""
     rng = np.random.default_rng(0)
     points = rng.random((60, 2))
     shares = []
@@ -158,7 +158,7 @@ def test_posterior_samples_are_drawn_with_their_probability(kernel: Kernel) -> N
     assert won == pytest.approx(expected, abs=0.03)
 
 
-def test_maximizers_follow_the_data_through_noise_and_doubt_what_is_biased() -> None:
+def test_maximizers_allow_for_noise_and_bias() -> None:
     rng = np.random.default_rng(0)
     points, places = rng.random((60, 2)), rng.random((200, 2))
     values = -4 * ((points - 0.4) ** 2).sum(axis=1) + rng.normal(0, 0.2, 60)
@@ -188,7 +188,7 @@ def test_categories_are_corners_that_are_equally_far_apart() -> None:
     coordinates = np.concatenate([3 * fresh[:, [1]] / unit, *one_hot], axis=1)
     expected = np.linalg.norm(coordinates[:, None] - coordinates[:50][None], axis=2)
     assert distances(places, places[np.arange(50)]) == pytest.approx(expected)
-    # Fourier features have these corners and not a thousand, most of which nobody has seen.
+    # Fourier features have coordinates for these corners, not for all thousand categories.
     n_codes = len(np.unique(points[:, 0])) + len(np.unique(points[:, 2])) + 1
     assert places.n_codes == n_codes
     corners, vectors = np.eye(n_codes), rng.normal(size=(places.n_coordinates, 3))
@@ -232,7 +232,7 @@ def test_the_slope_of_a_posterior_sample_is_right(kernel: Kernel) -> None:
 
 
 def test_gradient_ascent_from_few_places_finds_the_best_point() -> None:
-    """Also in a corner of a cube of many dimensions, where no draw would hit it."""
+    """Also in a corner of a cube of many dimensions, where random points never are."""
     rng = np.random.default_rng(0)
     top = np.array([0.3, 0.6, 1.0, 0.0, 1.0, 1.0])
     slope = np.array([0.0, 0.0, 1.0, -1.0, 2.0, 1.0])
@@ -261,7 +261,7 @@ def test_a_matrix_is_whitened_by_quarters(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [64, 150])
-def test_what_the_linear_algebra_is_compared_with_solves_the_same(n: int) -> None:
+def test_the_alternatives_in_the_benchmark_solve_the_same_systems(n: int) -> None:
     points, columns = np.random.default_rng(0).random((2, n, 3))
     gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
     matrix = matern(gaps) + 0.1 * np.eye(n)
@@ -272,7 +272,7 @@ def test_what_the_linear_algebra_is_compared_with_solves_the_same(n: int) -> Non
 
 
 @pytest.mark.parametrize("n_probes", [1000, 16])
-def test_the_noise_is_read_off_the_data(n_probes: int) -> None:
+def test_the_noise_is_estimated_from_the_data(n_probes: int) -> None:
     rng = np.random.default_rng(0)
     points = rng.random((100, 2))
     values = np.sin(3 * points).sum(axis=1)

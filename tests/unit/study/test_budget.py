@@ -154,7 +154,7 @@ def test_a_lost_trial_counts_if_it_ends_after_all() -> None:
     assert budget.spent(study) == 6
 
 
-def test_each_finished_trial_is_looked_at_once() -> None:
+def test_each_finished_trial_is_read_once() -> None:
     seen: list[int] = []
 
     def cost(trial: FrozenTrial) -> float:

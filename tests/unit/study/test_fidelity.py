@@ -1,4 +1,4 @@
-"""Fidelity: by depth, ended by the pruner, read by the objective, and worth what curves say."""
+"""Fidelity: by depth, enforced by the pruner, read by the objective, with a learned bias."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_with_a_known_bias_the_fidelity_is_the_formula_of_the_paper() -> None:
         assert tree.fidelity(depth, n_active=1) == pytest.approx(1 - 2 * 0.5 * 0.8**depth / 4)
 
 
-def test_the_deeper_the_higher_and_the_pruner_ends_it_there() -> None:
+def test_fidelity_increases_with_depth_and_the_pruner_ends_the_trial() -> None:
     bias = LinearBias(scale=0.1)
     study = run(
         100,
@@ -146,24 +146,24 @@ def test_the_deeper_the_higher_and_the_pruner_ends_it_there() -> None:
     assert np.corrcoef(depths, fidelities)[0, 1] > 0.5
 
 
-def test_a_share_of_full_fidelity() -> None:
+def test_full_share_is_evaluated_at_full_fidelity() -> None:
     for share, n_full in ((0.0, 0), (0.25, 15), (1.0, 60)):
         depth_fidelity = DepthFidelity(full_share=share, bias=LinearBias(scale=1e3))
         tiny = Smoothness(nu=1e9, rho=0.5)  # so large a diameter that the lowest fidelity does
-        n_whole = []
+        n_at_full = []
         for local_share in (0.0, 0.9):
             sampler = PCTSSampler(
                 seed=0, fidelity=depth_fidelity, smoothness=tiny, search_space=SPACE,
                 local_share=local_share,
             )  # fmt: skip
             study = run(60, sampler=sampler)
-            n_whole.append(sum(t.state == TrialState.COMPLETE for t in study.trials))
-        assert n_whole[0] == n_full
-        if share < 1:  # and those around the best guess
-            assert n_full + 3 <= n_whole[1] <= n_full + 40
+            n_at_full.append(sum(t.state == TrialState.COMPLETE for t in study.trials))
+        assert n_at_full[0] == n_full
+        if share < 1:  # and those around the posterior mean argmax
+            assert n_full + 3 <= n_at_full[1] <= n_full + 40
 
 
-def test_the_last_trials_are_evaluated_in_full_around_the_best() -> None:
+def test_the_last_trials_are_at_full_fidelity_around_the_best() -> None:
     for n_trials, options in ((80, DepthFidelity(n_trials=80)), (400, None)):
         study = optuna.create_study(
             sampler=PCTSSampler(seed=0, fidelity=options), pruner=PCTSPruner(STEPS)
@@ -177,7 +177,7 @@ def test_the_last_trials_are_evaluated_in_full_around_the_best() -> None:
         assert any(t.state == TrialState.PRUNED for t in study.trials)
 
 
-def test_the_budget_gives_the_fidelities_back_when_there_is_more_to_spend() -> None:
+def test_a_larger_budget_allows_low_fidelities_again() -> None:
     sampler = PCTSSampler(seed=0)
     study = optuna.create_study(sampler=sampler, pruner=PCTSPruner(STEPS))
     study.optimize(train(), n_trials=200, callbacks=[CostBudget(budget=10 * STEPS)])
@@ -187,7 +187,7 @@ def test_the_budget_gives_the_fidelities_back_when_there_is_more_to_spend() -> N
     assert any(t.state == TrialState.PRUNED for t in study.trials[-25:])
 
 
-def test_enqueued_trials_are_evaluated_in_full() -> None:
+def test_enqueued_trials_are_at_full_fidelity() -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0), pruner=PCTSPruner(STEPS))
     study.optimize(train(), n_trials=20)
     study.enqueue_trial({"x": 0.5, "y": 0.5})
@@ -266,7 +266,7 @@ def test_an_objective_that_sizes_its_own_work_counts_at_its_fidelity(
     assert told[recommend(study).number].fidelity == 1
 
 
-def test_the_share_of_full_trials_also_holds_for_those() -> None:
+def test_full_share_holds_for_objectives_that_size_their_own_work() -> None:
     sampler = PCTSSampler(seed=0, fidelity=DepthFidelity(minimum=0.2, full_share=0.5))
     study = run(40, sized(), NopPruner(), sampler)
     given = [t.user_attrs["z"] for t in study.trials]
@@ -274,7 +274,7 @@ def test_the_share_of_full_trials_also_holds_for_those() -> None:
     assert min(given) >= 0.2
 
 
-def test_fidelity_of_trials_that_are_no_question() -> None:
+def test_fidelity_of_fixed_and_finished_trials() -> None:
     assert fidelity(optuna.trial.FixedTrial({})) == 1.0
     assert fidelity(optuna.create_trial(value=1.0)) == 1.0
     with pytest.raises(TypeError, match="`trial`"):
@@ -358,7 +358,7 @@ def test_a_trial_that_diverges_is_ended_at_its_fidelity_and_counts_as_failed() -
     assert math.isnan(tree_of(sampler)._trials.value[trial.number])
 
 
-def test_a_pruned_trial_never_counts_as_a_whole_one() -> None:
+def test_a_pruned_trial_never_counts_at_full_fidelity() -> None:
     study = optuna.create_study(sampler=RandomSampler(seed=0))
     for step in (0, 7):  # nobody has completed one, so nobody knows
         study.tell(ask_and_report(study, {step: -9.0}), state=TrialState.PRUNED)
@@ -394,7 +394,7 @@ def test_a_pruner_without_its_sampler_does_nothing_and_says_so_once(sampler: Bas
     assert all(t.state == TrialState.COMPLETE for t in study.trials)
 
 
-def test_within_other_samplers_and_pruners_each_finds_its_partner() -> None:
+def test_wrapped_sampler_and_pruner_find_each_other() -> None:
     sampler = PCTSSampler(seed=0)
     for wrapped in (
         PartialFixedSampler({}, sampler),
@@ -438,27 +438,27 @@ def test_a_live_and_a_fresh_sampler_agree(storage: BaseStorage, n_jobs: int) -> 
 # ---------------------------------------------------------------------- the bias
 
 
-def wrong_from_afar(x: float, y: float, z: float = 1.0) -> float:
-    """Return a loss whose optimum is at (0.8, 0.3), and at (0.2, 0.7) when seen from its start."""
-    mirage = 4.0 * math.exp(-((x - 0.2) ** 2 + (y - 0.7) ** 2) / 0.1)
-    return 3 * ((x - 0.8) ** 2 + (y - 0.3) ** 2) - (1 - z) * mirage
+def biased_loss(x: float, y: float, z: float = 1.0) -> float:
+    """Return a loss with its optimum at (0.8, 0.3), and at low fidelity at (0.2, 0.7)."""
+    false_optimum = 4.0 * math.exp(-((x - 0.2) ** 2 + (y - 0.7) ** 2) / 0.1)
+    return 3 * ((x - 0.8) ** 2 + (y - 0.3) ** 2) - (1 - z) * false_optimum
 
 
-def test_to_ignore_the_bias_misleads_and_the_learned_bias_does_not() -> None:
+def test_ignoring_the_bias_misleads_and_learning_it_does_not() -> None:
     wrong, regret = {}, {}
     for name, bias in (("ignored", LinearBias(scale=0.0)), ("learned", None)):
         near, found = [], []
         for seed in range(6):
-            # Points off the centre see through the mirage more often, whatever the bias.
+            # Points off the centre are misled less often, whatever the bias.
             sampler = PCTSSampler(seed=seed, point="center", fidelity=DepthFidelity(bias=bias))
             study = optuna.create_study(sampler=sampler, pruner=PCTSPruner(STEPS))
-            objective = train(wrong_from_afar, noise=0.02, seed=seed)
+            objective = train(biased_loss, noise=0.02, seed=seed)
             study.optimize(objective, n_trials=999, callbacks=[CostBudget(budget=25 * STEPS)])
-            mirage = [abs(t.params["x"] - 0.2) + abs(t.params["y"] - 0.7) for t in study.trials]
-            near.append(np.mean(np.array(mirage) < 0.4))
-            found.append(wrong_from_afar(**recommend(study).params))
+            gaps = [abs(t.params["x"] - 0.2) + abs(t.params["y"] - 0.7) for t in study.trials]
+            near.append(np.mean(np.array(gaps) < 0.4))
+            found.append(biased_loss(**recommend(study).params))
         wrong[name], regret[name] = float(np.median(near)), float(np.mean(found))
-    assert wrong["ignored"] > 0.5  # of the trials are at the mirage
+    assert wrong["ignored"] > 0.5  # of the trials are at the false optimum
     assert wrong["learned"] < 0.2
     assert regret["learned"] < 0.5 * regret["ignored"]
 

@@ -52,7 +52,7 @@ def ended_at(study: optuna.Study) -> float:
     return end.timestamp()
 
 
-def test_a_clock_that_is_behind_is_put_right_by_the_order_of_the_starts(
+def test_a_clock_that_is_behind_is_corrected_by_the_order_of_the_starts(
     study: optuna.Study,
 ) -> None:
     """Two workers, one trial after the other; the clock of the second is a minute behind."""
@@ -67,11 +67,11 @@ def test_a_clock_that_is_behind_is_put_right_by_the_order_of_the_starts(
         )
     ends = [feedback.ended_at for feedback in read(study).values()]
     assert ends == sorted(ends)
-    # As well as can be known: between the start of the one before it and its own.
+    # The best estimate there is: between the start of the trial before it and its own.
     assert [end - at(0).timestamp() for end in ends] == [105, 105, 125, 125, 145, 145]
 
 
-def test_an_enqueued_trial_puts_no_clock_right(study: optuna.Study) -> None:
+def test_an_enqueued_trial_corrects_no_clock(study: optuna.Study) -> None:
     """It got its number long before it started."""
     enqueued = {"fixed_params": {"x": 0.5}}
     add_trial(study, TrialState.COMPLETE, value=1.0, start=500, end=510, system_attrs=enqueued)
@@ -157,7 +157,7 @@ def test_an_enqueued_trial_counts_once_it_runs(study: optuna.Study) -> None:
     assert history.running == [0]
 
 
-def test_many_waiting_trials_are_not_all_looked_at_but_none_is_missed(
+def test_many_waiting_trials_are_not_all_read_but_none_is_missed(
     memory_study: optuna.Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(500):

@@ -56,7 +56,7 @@ def test_maximising_mirrors_minimising() -> None:
     assert params(down) == params(up)
 
 
-def test_it_searches() -> None:
+def test_it_finds_the_optimum_of_a_sphere() -> None:
     assert run_study(sphere, 100).best_value < 5e-3
 
 
@@ -184,13 +184,13 @@ def test_many_in_flight_are_told_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_first_wave_is_spread_when_the_space_is_given(seed: int) -> None:
+def test_the_first_batch_is_spread_when_the_space_is_given(seed: int) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=seed, search_space=SQUARE))
     assert_well_spread([study.ask(SQUARE).params for _ in range(9)])
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_first_wave_is_spread_once_one_trial_runs(seed: int) -> None:
+def test_the_first_batch_is_spread_once_one_trial_runs(seed: int) -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=seed))
     study.ask(SQUARE)
     assert_well_spread([study.ask(SQUARE).params for _ in range(9)])
@@ -198,7 +198,7 @@ def test_the_first_wave_is_spread_once_one_trial_runs(seed: int) -> None:
 
 @pytest.mark.parametrize("point", ["middle", "center", "uniform"])
 @pytest.mark.parametrize("branching", [2, 3])
-def test_two_workers_that_look_at_once_do_not_ask_the_same_point(
+def test_two_workers_that_ask_at_once_do_not_get_the_same_point(
     point: str, branching: int
 ) -> None:
     study = optuna.create_study()
@@ -220,7 +220,7 @@ def test_two_workers_that_look_at_once_do_not_ask_the_same_point(
     assert_all_different(asked)
 
 
-def test_a_trial_that_seems_lost_is_not_asked_again_to_the_letter() -> None:
+def test_the_exact_point_of_a_stale_trial_is_not_asked_again() -> None:
     sampler = PCTSSampler(seed=0, search_space=SQUARE, stale_after=1e-9)
     study = optuna.create_study(sampler=sampler)
     asked = [study.ask(SQUARE).params for _ in range(30)]  # each is stale when the next comes

@@ -103,7 +103,7 @@ def test_values_of_any_size(factor: float, reward: str | tuple[float, float]) ->
 
 
 def test_a_scale_beyond_the_largest_float() -> None:
-    """Half of the values are at the one end of what a float can be, half at the other."""
+    """Half of the values are near the largest float, half near the smallest."""
     study = run_study(lambda trial: math.copysign(1.7e308, sphere(trial) - 0.1), 60)
     assert len(study.trials) == 60
     assert isinstance(study.sampler, PCTSSampler)

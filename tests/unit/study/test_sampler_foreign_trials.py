@@ -57,7 +57,7 @@ def test_an_enqueued_trial_may_lie_outside() -> None:
     assert len(study.trials) == 9
 
 
-def test_the_first_wave_may_be_enqueued() -> None:
+def test_the_first_trials_may_be_enqueued() -> None:
     study = optuna.create_study(sampler=PCTSSampler(seed=0))
     for i in range(5):
         study.enqueue_trial({"x": i / 5, "y": i / 5})
@@ -126,7 +126,7 @@ def test_a_malformed_attribute_does_not_stop_the_study(attribute: Any) -> None:
     assert 10 in tree_of(study.sampler)
 
 
-def test_a_foreign_parameter_blinds_nobody() -> None:
+def test_a_foreign_parameter_does_not_stop_the_search() -> None:
     study = run_study(sphere, 30)
     point = {"x": 0.9, "y": 0.9, "foreign": 0.5}
     study.add_trial(

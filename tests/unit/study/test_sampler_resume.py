@@ -57,7 +57,7 @@ def test_a_live_and_a_fresh_sampler_see_the_same_tree(
 
 
 @pytest.mark.parametrize("reward", ["range", (0.0, 0.5)])
-def test_so_they_do_whatever_a_reward_is(reward: str | tuple[float, float]) -> None:
+def test_they_see_the_same_tree_on_every_scale(reward: str | tuple[float, float]) -> None:
     live = PCTSSampler(seed=3, reward=reward)
     study = run_study(mixed, 50, live)
     assert_same_tree(study, live, PCTSSampler(seed=3, reward=reward))
@@ -101,7 +101,7 @@ def test_a_live_and_a_fresh_sampler_agree_on_trials_that_failed_early() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_live_and_a_fresh_sampler_agree_after_trials_that_stopped_halfway(seed: int) -> None:
-    """What would have been the rest of their parameters is in no storage, so it must not count."""
+    """The parameters they did not get to are in no storage, so they must not count."""
     live = PCTSSampler(seed=seed, search_space=SQUARE)
     study = optuna.create_study(sampler=live)
     halfway = [study.ask({"x": UNIT}) for _ in range(6)]
@@ -116,8 +116,8 @@ def test_a_live_and_a_fresh_sampler_agree_after_trials_that_stopped_halfway(seed
             study._storage.set_trial_param(trial_id, name, value, UNIT)
 
 
-def test_a_clock_that_is_behind_has_nothing_learned_anew() -> None:
-    """Its trials seem to have ended before those that something was learned from."""
+def test_a_clock_that_is_behind_causes_no_refit() -> None:
+    """By their time stamps, its trials ended before those of the last refit."""
     storage = VirtualStorage()
     study = optuna.create_study(sampler=PCTSSampler(seed=0), storage=storage)
     for number in range(60):

@@ -60,7 +60,7 @@ def ends_early(trial: optuna.Trial) -> float:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_trials_that_return_early_blind_nobody(seed: int) -> None:
+def test_trials_that_return_early_do_not_stop_the_search(seed: int) -> None:
     study = run_study(ends_early, 150, PCTSSampler(seed=seed))
     assert any(len(trial.params) == 1 for trial in study.trials)
     assert study.best_value < 1e-3
@@ -153,7 +153,7 @@ def test_old_trials_are_located_in_the_tree_of_a_new_range() -> None:
     assert (tree.n_asked, tree.n_told) == (len(inside), len(inside) - 1)
 
 
-def test_a_range_that_came_back_is_forgiven() -> None:
+def test_a_range_that_comes_back_is_searched_again() -> None:
     def objective(trial: optuna.Trial) -> float:
         return (trial.suggest_float("x", 0, 2) - 0.3) ** 2 + trial.suggest_float("y", 0, 1)
 
@@ -172,8 +172,8 @@ def test_a_range_that_came_back_is_forgiven() -> None:
 # ---------------------------------------------------------------------- odd choices
 
 
-def test_choices_that_are_equal_are_no_trap() -> None:
-    """Optuna stores 1.0 as the choice 1: the tree must not wait for an answer from 1.0."""
+def test_equal_choices_are_not_asked_for_ever() -> None:
+    """Optuna stores 1.0 as the choice 1: the tree must not wait for feedback from 1.0."""
 
     def objective(trial: optuna.Trial) -> float:
         share = trial.suggest_categorical("share", [1, 1.0, 2])
@@ -232,7 +232,7 @@ def test_choices_without_a_hash_are_told_apart(choices: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Choices for a categorical distribution")
-def test_choices_that_nobody_can_tell_apart_are_refused() -> None:
+def test_choices_that_cannot_be_told_apart_are_refused() -> None:
     """Optuna's RandomSampler fails too, with a message that names neither."""
     choices: Any = [np.array([1, 2]), np.array([3, 4])]
     study = optuna.create_study(sampler=PCTSSampler(seed=0))

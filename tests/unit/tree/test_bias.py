@@ -1,4 +1,4 @@
-"""The bias of an early value, learned from curves."""
+"""The bias at low fidelity, learned from learning curves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_bound_carries_the_mean_bias_of_its_feedback() -> None:
 
 
 def curves(n: int, seed: int = 0, noise: float = 0.0) -> BiasModel:
-    """Curves that miss (3 + b) (1 - z) of their end, with b normal: the shift is 3, the bias 1."""
+    """Curves that lack (3 + b) (1 - z) of their end, with b normal: the shift is 3, the bias 1."""
     rng = np.random.default_rng(seed)
     model = BiasModel()
     z = np.arange(1, STEPS + 1) / STEPS
@@ -69,7 +69,7 @@ def test_until_there_are_curves_the_prior_holds() -> None:
     assert model.shift(0.2) == 0
 
 
-def test_curves_that_stop_halfway_count_for_what_they_show() -> None:
+def test_incomplete_curves_count_as_far_as_they_go() -> None:
     rng = np.random.default_rng(0)
     z = np.arange(1, STEPS + 1) / STEPS
     model = BiasModel()

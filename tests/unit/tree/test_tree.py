@@ -97,12 +97,12 @@ def test_the_worked_example() -> None:
     assert b_min(tree, first + 2) == math.inf
     assert b_min(tree, 0) == pytest.approx(root_bound)  # eq. 3: min(bound, max of children)
 
-    # The way goes to the right third, which nobody has told about, and on to an empty child.
+    # The walk goes to the right third, which has no feedback, and on to an empty child.
     leaf = tree.select(0, rng())
     assert leaf.depth == 2
     assert (leaf.lower[0], leaf.upper[0]) in [(2 / 3, 7 / 9), (8 / 9, 1.0)]
 
-    # When its feedback comes and is bad, the way goes to the left third.
+    # When its feedback comes and is bad, the walk goes to the left third.
     tree.tell(2, 0.1)
     leaf = tree.select(0, rng())
     assert leaf.depth == 2
@@ -145,7 +145,7 @@ def test_a_trial_of_unknown_coordinates_counts_where_it_certainly_is() -> None:
     assert tree.knows_point(1)
 
 
-def test_a_trial_that_nobody_asked_for_splits_nothing_until_it_is_in_the_way() -> None:
+def test_a_trial_not_asked_for_splits_nothing_until_a_walk_reaches_it() -> None:
     tree = make_tree()
     for number, x in enumerate((0.1, 0.2, 0.9)):
         tree.place(number, [x])
@@ -210,7 +210,7 @@ def test_the_best_is_not_as_bad_as_a_failure_where_most_values_are_the_best() ->
         ((1.0, 9.0), [1 / 8, 2 / 8, 4 / 8, 1.0, 0.0, 0.0, 1.0]),
     ],
 )
-def test_values_become_rewards_as_is_asked_for(
+def test_values_become_rewards_on_each_scale(
     reward: str | tuple[float, float], rewards: list[float]
 ) -> None:
     tree = Tree(SearchSpace(LINE), DUCBV(), Smoothness(1.0, 0.5).instances, reward=reward)
@@ -499,10 +499,10 @@ def test_a_tree_knows_at_which_points_it_was_asked() -> None:
     ended_at=st.lists(st.integers(0, 6), min_size=12, max_size=12),
     taken_back=st.integers(0, 11),
 )
-def test_what_is_learned_from_is_what_ended_first(
+def test_the_trials_learned_from_are_those_that_ended_first(
     order: list[int], ended_at: list[int], taken_back: int
 ) -> None:
-    """Also if clocks differ, and an earlier end is heard of later."""
+    """Also if clocks differ, and a trial with an earlier end is read later."""
 
     def told(tree: Tree, number: int) -> None:
         tree.place(number, [number / 12])

@@ -127,7 +127,7 @@ def test_a_study_with_nothing_to_see_is_refused(library: Any) -> None:
     study = optuna.create_study()
     study.add_trial(optuna.trial.create_trial(value=1.0))
     for name in ("tree", "partition", "fidelity", "cost"):
-        with pytest.raises(ValueError, match=r"(?i)no |as a whole"):
+        with pytest.raises(ValueError, match=r"(?i)no |at full fidelity"):
             getattr(library, f"plot_{name}")(study)
 
 
@@ -174,7 +174,7 @@ assert "matplotlib" not in sys.modules
     python("-c", script)
 
 
-def test_the_page_is_whole_and_takes_names_as_they_are(study: optuna.Study) -> None:
+def test_the_page_is_self_contained_and_escapes_names(study: optuna.Study) -> None:
     odd = optuna.create_study(study_name="</script><b>odd</b>")
     odd.add_trials(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
     page = page_of(Snapshot(odd))
@@ -190,7 +190,7 @@ def test_the_page_is_whole_and_takes_names_as_they_are(study: optuna.Study) -> N
     assert page.count("plotly.js v") == 1
 
 
-def test_the_title_says_what_fidelities_go_by(study: optuna.Study) -> None:
+def test_the_title_names_the_axis_of_the_fidelities(study: optuna.Study) -> None:
     info = fidelity_info(Snapshot(study))
     for by_depth, title in ((info.by_depth, "by depth"), ((), "by trial")):
         shown = info._replace(by_depth=by_depth)
