@@ -48,6 +48,11 @@ class Bowls:
         """Return how far a number is off, in parts of its range."""
         return scaled(self._space[name], params[name]) - self._positions[name]
 
+    def typical(self, names: Collection[str]) -> float:
+        """Return what :meth:`__call__` is for random numbers in the mean."""
+        squares = [1 / 12 + (self._positions[name] - 0.5) ** 2 for name in names]
+        return float(np.average(squares, weights=[self._weights[name] for name in names]))
+
     def __call__(
         self, params: Params, names: Collection[str], moved: Mapping[str, float] | None = None
     ) -> float:

@@ -23,6 +23,8 @@ N_FOLDS = 3
 # Errors are never above this: a model that has diverged is as bad as one that knows nothing.
 WORST = 100.0
 _EPOCHS = 30
+# Words of an error that says that numbers have become too large.
+_DIVERGED = ("NaN", "infinity", "finite", "overflow")
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,9 @@ class Task:
                     model = self._pipeline(params)
                     model.fit(features[train], targets[train])
                     missed.append(self._missed(targets[test], model.predict(features[test])))
-            except ValueError:  # its weights are not finite any more
+            except ValueError as reason:
+                if not any(word in str(reason) for word in _DIVERGED):
+                    raise
                 missed.append(math.inf)
         error = 100 * float(np.mean(missed))
         return min(error, WORST) if math.isfinite(error) else WORST
@@ -256,7 +260,7 @@ def _mlp(own: Params, is_regression: bool) -> Any:
     from sklearn.neural_network import MLPRegressor
 
     return (MLPRegressor if is_regression else MLPClassifier)(
-        [own[f"units{i}"] for i in range(own["layers"])],
+        hidden_layer_sizes=[own[f"units{i}"] for i in range(own["layers"])],
         learning_rate_init=own["rate"],
         alpha=own["alpha"],
         activation=own["activation"],

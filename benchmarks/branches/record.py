@@ -32,6 +32,7 @@ from benchmarks.branches.recorded import check
 from benchmarks.branches.recorded import CHECKS
 from benchmarks.branches.recorded import FRESH
 from benchmarks.branches.recorded import LEARNED
+from benchmarks.branches.recorded import parts
 from benchmarks.branches.recorded import read
 from benchmarks.branches.recorded import read_checks
 from benchmarks.branches.recorded import RECORDED
@@ -81,18 +82,15 @@ def record(task: Task, n_rows: int, n_fresh: int, seed: int, tables: Path, pool:
 def examine(task: Task, seed: int, tables: Path, pool: Executor) -> dict[str, Any]:
     """Return how good a surrogate is that learns what has been recorded, and how low it gets."""
     rng = np.random.default_rng([seed, 1])
-    recorded = read(task, tables)
-    rows = [row for row in recorded if row.use == LEARNED]
-    fresh = [row for row in recorded if row.use == FRESH]
+    rows, at_random, good = parts(read(task, tables))
     surrogate = Surrogate(task.parameters().space, rows)
-    half = len(fresh) // 2  # those at random come first
     best = search(_pipelines(task), surrogate, [row.params for row in rows], rng)
     return {
         "n_rows": len(rows),
-        "n_fresh": len(fresh),
-        "all": check(surrogate, fresh),
-        "random": check(surrogate, fresh[:half]),
-        "good": check(surrogate, fresh[half:]),
+        "n_fresh": len(at_random) + len(good),
+        "all": check(surrogate, [*at_random, *good]),
+        "random": check(surrogate, at_random),
+        "good": check(surrogate, good),
         "noise_std": round(noise_std(task, rows, rng, pool), 4),
         "optimum": surrogate(best),
         "best": best,

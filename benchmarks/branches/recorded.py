@@ -122,7 +122,7 @@ def problem(task: Task, tables: Path = TABLES) -> Branched:
         task.name,
         parameters.space,
         parameters.conditions,
-        surrogate(task, tables),
+        lambda params: surrogate(task, tables)(params),  # which takes a second to learn
         noise_std=checks["noise_std"],
         optimum=checks["optimum"],
         best=checks["best"],
@@ -132,8 +132,21 @@ def problem(task: Task, tables: Path = TABLES) -> Branched:
 @cache
 def surrogate(task: Task, tables: Path = TABLES) -> Surrogate:
     """Return what the recorded evaluations of a task tell."""
-    rows = read(task, tables)
-    return Surrogate(task.parameters().space, [row for row in rows if row.use == LEARNED])
+    learned, _, _ = parts(read(task, tables))
+    return Surrogate(task.parameters().space, learned)
+
+
+def parts(rows: Collection[Row]) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return what is learned, and what is new to who has learned it: at random and good ones."""
+    learned = [row for row in rows if row.use == LEARNED]
+    fresh = [row for row in rows if row.use == FRESH]
+    known = {frozenset(row.params.items()) for row in learned}
+    half = len(fresh) // 2  # those at random come first
+    at_random, good = (
+        [row for row in part if frozenset(row.params.items()) not in known]
+        for part in (fresh[:half], fresh[half:])
+    )
+    return learned, at_random, good
 
 
 def read_checks(tables: Path = TABLES) -> dict[str, dict[str, Any]]:

@@ -146,15 +146,18 @@ def _parts_loss(space: Space, bowls: Bowls, rng: np.random.Generator) -> tuple[P
     """
     useful = set(rng.permutation(list(_PARTS))[:4].tolist())
     gains = {part: rng.uniform(0.15, 0.4) for part in useful}
+    owns = {part: [f"{part}{i}" for i in range(n)] for part, n in _PARTS.items()}
 
     def loss(params: Params) -> float:
         total = bowls(params, ["always0", "always1"])
-        for part, n in _PARTS.items():
-            if params[f"use_{part}"]:
-                own = bowls(params, [f"{part}{i}" for i in range(n)])
-                total += 4 * own if part in useful else 0.2 + own
+        for part, own in owns.items():
+            gain = gains.get(part, 0.0)
+            if not params[f"use_{part}"]:
+                total += gain
+            elif gain:  # untuned it costs twice what it brings
+                total += 2 * gain * bowls(params, own) / bowls.typical(own)
             else:
-                total += gains.get(part, 0.0)
+                total += 0.2 + bowls(params, own)
         return total
 
     return {f"use_{part}": part in useful for part in _PARTS}, loss
@@ -170,9 +173,9 @@ def _layers() -> Parameters:
     found.number("rate", 1e-5, 1.0, log=True)
     found.number("n_layers", 1, _MOST_LAYERS)
     for i in range(_MOST_LAYERS):
-        deep = tuple(range(i + 1, _MOST_LAYERS + 1))
-        found.number(f"units{i}", 8, 512, log=True, n_layers=deep)
-        found.number(f"dropout{i}", 0.0, 0.6, n_layers=deep)
+        deep: Params = {"n_layers": tuple(range(i + 1, _MOST_LAYERS + 1))} if i else {}
+        found.number(f"units{i}", 8, 512, log=True, **deep)
+        found.number(f"dropout{i}", 0.0, 0.6, **deep)
     return found
 
 
