@@ -112,14 +112,14 @@ def test_a_task_is_recorded_and_examined(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(recorded, "_N_TREES", 10)
     task = RECORDED["diabetes"]
     with ThreadPoolExecutor(1) as pool:
-        record.record(task, 30, 8, 0, tmp_path, pool)
+        record.record(task, 40, 8, 0, tmp_path, pool)
         written = (tmp_path / "diabetes.csv.gz").read_bytes()
         found = record.examine(task, 0, tmp_path, pool)
     kept = recorded.read(task, tmp_path)
     recorded.write(task, kept, tmp_path)
     assert (tmp_path / "diabetes.csv.gz").read_bytes() == written
-    assert [row.use for row in kept] == [LEARNED] * 30 + [FRESH] * 8
-    assert (found["n_rows"], found["n_fresh"]) == (30, 8)
-    assert found["optimum"] <= min(row.error for row in kept[:30]) + 1e-6
+    assert [row.use for row in kept] == [LEARNED] * 40 + [FRESH] * 8
+    assert (found["n_rows"], found["n_fresh"]) == (40, 8)
+    assert found["optimum"] <= min(row.error for row in kept[:40]) + 1e-6
     assert found["best_evaluated"][0] == pytest.approx(task.error(found["best"]))
     assert found["noise_std"] > 0

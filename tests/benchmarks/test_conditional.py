@@ -158,6 +158,8 @@ def test_a_sampler_of_the_hub_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(METHODS[AUTO].make(make("Parts"), 0, 10), RandomSampler)
 
 
+# SMAC logs how long its local searches were, also if there were none.
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
 @pytest.mark.parametrize("name", ["Layers", "Pipeline", "Ranges"])
 def test_smac_asks_for_parameters_whose_conditions_hold(name: str) -> None:
     skip_if_lacking(SMAC)
