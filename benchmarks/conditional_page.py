@@ -233,7 +233,7 @@ def _ratios(results: Mapping[Run, Result], regrets: Regrets) -> list[str]:
         numbers = []
         for problem in [*problems, None]:
             logs = log_ratios(regrets, setting, FLAT, problem)
-            numbers.append("{:.2g} ± {:.1g}".format(*geometric_mean(logs)) if logs else "")
+            numbers.append("{:.2g} ± {:.2g}".format(*geometric_mean(logs)) if logs else "")
         if any(numbers):
             rows.append(row(*setting, *numbers))
     if not rows:
