@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from collections.abc import Mapping
 import logging
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,10 +28,18 @@ class SMACSampler(AskAndTell):
         seed:
             Seed of its random numbers.
         n_evaluations:
+        self._configurations.add(*_conditions(self._configurations, space, conditions or {}))
             How many evaluations there will be; its initial random design is a share of them.
     """
 
-    def __init__(self, space: Space, *, seed: int, n_evaluations: int) -> None:
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int,
+        n_evaluations: int,
+        conditions: Mapping[str, Mapping[str, tuple[Any, ...]]] | None = None,
+    ) -> None:
         from ConfigSpace import ConfigurationSpace
         from smac import HyperparameterOptimizationFacade
         from smac import Scenario
@@ -39,6 +49,7 @@ class SMACSampler(AskAndTell):
         self._configurations = ConfigurationSpace(
             space={name: _hyperparameter(name, d) for name, d in space.items()}, seed=seed
         )
+        self._configurations.add(*_conditions(self._configurations, space, conditions or {}))
         # It saves nothing there, but looks for an earlier run.
         with TemporaryDirectory() as directory:
             scenario = Scenario(
@@ -64,6 +75,7 @@ class SMACSampler(AskAndTell):
         return {
             name: _value(distribution, configuration[name])
             for name, distribution in self._distributions.items()
+            if name in configuration
         }
 
     def tell(self, number: int, reward: float) -> None:
@@ -87,6 +99,34 @@ def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
         return Integer(name, (0, round((distribution.high - distribution.low) / step)))
     kind = Integer if isinstance(distribution, IntDistribution) else Float
     return kind(name, (distribution.low, distribution.high), log=distribution.log)
+
+
+def _conditions(
+    configurations: Any, space: Space, conditions: Mapping[str, Mapping[str, tuple[Any, ...]]]
+) -> Iterator[Any]:
+    """Yield the conditions as ConfigSpace knows them."""
+    from ConfigSpace import AndConjunction
+    from ConfigSpace import EqualsCondition
+    from ConfigSpace import InCondition
+
+    for name, parents in conditions.items():
+        parts = []
+        for parent, values in parents.items():
+            known = [_code(space[parent], value) for value in values]
+            child, above = configurations[name], configurations[parent]
+            if len(known) > 1:
+                parts.append(InCondition(child, above, known))
+            else:
+                parts.append(EqualsCondition(child, above, known[0]))
+        yield AndConjunction(*parts) if len(parts) > 1 else parts[0]
+
+
+def _code(distribution: BaseDistribution, value: Any) -> Any:
+    """Return what ConfigSpace calls a value: the inverse of :func:`_value`."""
+    if isinstance(distribution, FloatDistribution | IntDistribution):
+        step = _step(distribution)
+        return round((value - distribution.low) / step) if step else value
+    return int(distribution.to_internal_repr(value))
 
 
 def _value(distribution: BaseDistribution, value: Any) -> Any:

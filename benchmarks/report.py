@@ -22,6 +22,7 @@ from benchmarks.methods import METHODS
 from benchmarks.methods import ORACLE
 from benchmarks.methods import PCTS
 from benchmarks.methods import PEERS
+from benchmarks.problems import FloatArray
 from benchmarks.records import made_by
 from benchmarks.records import RESULTS
 from benchmarks.run import PROBLEM_GROUPS
@@ -152,12 +153,18 @@ def mean_ranks(cells: Cells) -> dict[str, float]:
     problems, methods = present(cells)
     complete = [m for m in methods if all((p, m) in cells for p in problems)]
     regrets = np.array([[median_regret(cells[p, m]) for p in problems] for m in complete])
-    if not len(regrets):
-        return {}
-    # Equally good methods share the mean of their ranks.
+    return dict(zip(complete, shared_ranks(regrets).mean(axis=1).tolist())) if complete else {}
+
+
+def shared_ranks(regrets: FloatArray) -> FloatArray:
+    """Return the rank of each row in each column, from 1 on.
+
+    Equally good methods share the mean of their ranks.
+    """
     better = (regrets[:, None] > regrets).sum(axis=1)
     equal = (regrets[:, None] == regrets).sum(axis=1)
-    return dict(zip(complete, (better + (equal + 1) / 2).mean(axis=1).tolist()))
+    ranks: FloatArray = better + (equal + 1) / 2
+    return ranks
 
 
 def standing(cells: Cells) -> tuple[int, int, dict[str, str]]:
@@ -184,8 +191,12 @@ def standing(cells: Cells) -> tuple[int, int, dict[str, str]]:
 
 
 def _p_value(ours: Mapping[int, Result], theirs: Mapping[int, Result]) -> float:
+    both = ours.keys() & theirs.keys()
+    return signed_rank([ours[seed].regret - theirs[seed].regret for seed in both])
+
+
+def signed_rank(gaps: Collection[float]) -> float:
     """Return the p-value of the signed-rank test that both are equally good."""
-    gaps = [ours[seed].regret - theirs[seed].regret for seed in ours.keys() & theirs.keys()]
     gaps = [gap for gap in gaps if gap != 0]
     return float(wilcoxon(gaps, method="exact").pvalue) if gaps else 1.0
 
@@ -222,7 +233,7 @@ def by_how_much(results: Mapping[Run, Result]) -> list[str]:
         for name in PEERS:
             # The logarithms are those of the inverse.
             cells = [
-                "{:.2g} ± {:.1g}".format(*_ratio([-log for log in logs[name]]))
+                "{:.2g} ± {:.1g}".format(*geometric_mean([-log for log in logs[name]]))
                 if name in logs
                 else ""
                 for logs in columns
@@ -333,7 +344,10 @@ def log_ratios(
 def on_ablations(results: Mapping[Run, Result]) -> list[str]:
     """Return the ratios of the ablations; nothing if there are no such results."""
     parts = [
-        {name: _ratio(logs) for name, logs in log_ratios(results, ABLATIONS, problems).items()}
+        {
+            name: geometric_mean(logs)
+            for name, logs in log_ratios(results, ABLATIONS, problems).items()
+        }
         for problems in (PROBLEMS, *PROBLEM_GROUPS.values())
     ]
     overall = parts[0]
@@ -348,8 +362,13 @@ def on_ablations(results: Mapping[Run, Result]) -> list[str]:
     return [*lines, "", f"Better than PCTS as it is by more than two standard errors: {names}."]
 
 
-def _ratio(logs: Sequence[float]) -> tuple[float, float]:
-    """Return the geometric mean of ratios and its standard error, unknown for one seed."""
+def geometric_mean(logs: Sequence[float]) -> tuple[float, float]:
+    """Return the mean of ratios and its standard error, unknown for one seed.
+
+    Args:
+        logs:
+            The logarithms of the ratios.
+    """
     mean = math.exp(statistics.mean(logs))
     is_one = len(logs) < 2
     return mean, math.inf if is_one else mean * statistics.stdev(logs) / math.sqrt(len(logs))

@@ -65,10 +65,10 @@ class Shape:
         )
 
     def _scaled(self, point: FloatArray) -> FloatArray:
-        return np.array([_scaled(d, x) for d, x in zip(self.space.values(), point)])
+        return np.array([scaled(d, x) for d, x in zip(self.space.values(), point)])
 
 
-def _scaled(distribution: object, value: float) -> float:
+def scaled(distribution: object, value: float) -> float:
     if not isinstance(distribution, FloatDistribution | IntDistribution):
         return value
     low, high = distribution.low, distribution.high
@@ -77,7 +77,7 @@ def _scaled(distribution: object, value: float) -> float:
     return float((value - low) / (high - low))
 
 
-def _rotation(n_dims: int, rng: np.random.Generator) -> FloatArray:
+def random_rotation(n_dims: int, rng: np.random.Generator) -> FloatArray:
     q, _ = np.linalg.qr(rng.normal(size=(n_dims, n_dims)))
     return np.asarray(q, dtype=float)
 
@@ -90,13 +90,13 @@ def _separable(best: FloatArray, rng: np.random.Generator) -> Loss:
 
 def _rotated(best: FloatArray, rng: np.random.Generator) -> Loss:
     """A long ellipsoid in any direction: the axes differ by a factor of ten."""
-    axes = 10 ** np.linspace(0, 1, len(best))[:, None] * _rotation(len(best), rng)
+    axes = 10 ** np.linspace(0, 1, len(best))[:, None] * random_rotation(len(best), rng)
     return lambda x: float(((axes @ (x - best)) ** 2).sum())
 
 
 def _rastrigin(best: FloatArray, rng: np.random.Generator) -> Loss:
     """A rotated bowl with four local minima along each axis."""
-    rotation = _rotation(len(best), rng)
+    rotation = random_rotation(len(best), rng)
 
     def loss(x: FloatArray) -> float:
         y = 4 * rotation @ (x - best)
@@ -152,7 +152,7 @@ def _faces(best: FloatArray, rng: np.random.Generator) -> Loss:
 def _sparse(best: FloatArray, rng: np.random.Generator) -> Loss:
     """Only three of the parameters matter, and they interact."""
     matter = rng.choice(len(best), 3, replace=False)
-    rotation = _rotation(len(matter), rng)
+    rotation = random_rotation(len(matter), rng)
     return lambda x: float(np.abs(rotation @ (x - best)[matter]).sum())
 
 

@@ -1,0 +1,1 @@
+"""Objectives some of whose parameters are there only if others have certain values."""
