@@ -159,9 +159,11 @@ def _codes(
 
 def squared_distances(a: Places, b: Places) -> tuple[FloatArray, FloatArray]:
     """Return squared distances (len(a), len(b)): of ordered parameters, and of categories."""
-    ordered, unordered = np.zeros((2, len(a), len(b)))
+    ordered, unordered, gap = np.zeros((3, len(a), len(b)))
     for x, y in zip(a.ordered.T, b.ordered.T):
-        ordered += (x[:, None] - y[None, :]) ** 2
+        np.subtract.outer(x, y, out=gap)
+        gap *= gap
+        ordered += gap
     for x, y, apart in zip(a.codes.T, b.codes.T, a.apart):
         unordered += (x[:, None] != y[None, :]) * apart**2
     return ordered, unordered

@@ -178,11 +178,11 @@ def _closure(
         around = " -> ".join([*below[below.index(name) :], name])
         raise ValueError(f"The conditions of parameters depend on each other: {around}.")
     found: dict[str, frozenset[int]] = {}
-    for parent, slots in conditions.get(name, ()):
-        if parent in dim_of:
-            others = _closure(parent, conditions, dim_of, (*below, name))
-            for clause in (Clause(parent, slots), *others):
-                found[clause.parent] = found.get(clause.parent, clause.slots) & clause.slots
+    for clause in conditions.get(name, ()):
+        # A parent that is not searched has conditions nevertheless.
+        own = (clause,) if clause.parent in dim_of else ()
+        for other in (*own, *_closure(clause.parent, conditions, dim_of, (*below, name))):
+            found[other.parent] = found.get(other.parent, other.slots) & other.slots
     return tuple(Clause(parent, found[parent]) for parent in sorted(found))
 
 

@@ -86,14 +86,21 @@ def learn_conditions(
             assert isinstance(axis, DiscreteAxis)
             codes = np.array([_slot(axis, row, name) for row in rows], dtype=np.intp)
             candidates.append(_Candidate(name, axis, codes, count))
+    n_values = {c.name: c.axis.n_values for c in candidates}
     conditions: dict[str, Condition] = {}
     known: dict[bytes, Condition] = {}  # parameters of the same trials have the same condition
-    for i in conditional:
+    for i in sorted(conditional, key=lambda i: -counts[i]):  # parents first
         key = has[:, i].tobytes()
         if key not in known:
             known[key] = _explain(has[:, i], candidates)
-        if known[key]:
-            conditions[names[i]] = known[key]
+        # That a parent exists says something only if it does not always.
+        clauses = tuple(
+            clause
+            for clause in known[key]
+            if len(clause.slots) < n_values[clause.parent] or clause.parent in conditions
+        )
+        if clauses:
+            conditions[names[i]] = clauses
     return conditions
 
 

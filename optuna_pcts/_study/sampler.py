@@ -120,7 +120,8 @@ class PCTSSampler(BaseSampler):
             value); meanwhile the parameters not named are drawn at random from theirs. By
             default the longest side is split first.
         search_space:
-            The parameters and their distributions, if they are known up front. Otherwise they
+            The parameters and their distributions, if they are known up front, also as a
+            ``ConfigurationSpace`` of the package ConfigSpace with its conditions. Otherwise they
             are learned from the trials, unfinished ones included, and the very first trial is
             random. An objective that suggests one of them from another range raises ValueError
             when it cannot have the proposed value, and is warned of otherwise.

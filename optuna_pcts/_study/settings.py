@@ -24,6 +24,8 @@ from optuna_pcts._checks import checked_reward
 from optuna_pcts._search.config import LocalSearchConfig
 from optuna_pcts._search.engine import Engine
 from optuna_pcts._space.conditions import checked_conditions
+from optuna_pcts._space.configspace import converted
+from optuna_pcts._space.configspace import is_configuration_space
 from optuna_pcts._space.parameters import Parameters
 from optuna_pcts._space.space import check_search_space
 from optuna_pcts._space.space import SearchSpace
@@ -86,6 +88,13 @@ class SearchSettings:
             check_number("stale_after", self.stale_after, low=0.0)
         given = None
         if self.search_space is not None:
+            if is_configuration_space(self.search_space):
+                if self.conditions is not None:
+                    raise ValueError("A ConfigurationSpace has its own conditions.")
+                for name, found in zip(
+                    ("search_space", "conditions"), converted(self.search_space)
+                ):
+                    object.__setattr__(self, name, found)
             check_search_space(self.search_space)
             conditions = {} if self.conditions is None else self.conditions
             given = Parameters(
