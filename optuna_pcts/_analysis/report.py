@@ -22,6 +22,7 @@ from optuna_pcts._analysis.recommend import Recommendation
 from optuna_pcts._analysis.snapshot import NextCell
 from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts._analysis.text import cell_line
+from optuna_pcts._analysis.text import condition_lines
 from optuna_pcts._analysis.text import cost_lines
 from optuna_pcts._analysis.text import delay_lines
 from optuna_pcts._analysis.text import numbers_text
@@ -55,6 +56,8 @@ class Report:
             Number of trials.
         states:
             How many trials are in each state, in small letters.
+        conditions:
+            When each conditional parameter exists.
         tree:
             Depth, cells, trials asked and told.
         delays:
@@ -83,6 +86,7 @@ class Report:
     direction: str
     n_trials: int
     states: Mapping[str, int]
+    conditions: Mapping[str, str]
     tree: TreeInfo | None
     delays: DelayInfo | None
     fidelity: FidelityInfo | None
@@ -99,6 +103,8 @@ class Report:
         """Return a heading and its lines for each part."""
         states = ", ".join(f"{n} {state}" for state, n in self.states.items())
         rows = [("Trials", [f"{self.n_trials:,} ({states})" if states else "none"])]
+        if self.conditions:
+            rows.append(("Conditional", condition_lines(self.conditions)))
         if self.tree is not None:
             t = self.tree
             rows.append(
@@ -156,6 +162,7 @@ class Report:
             "direction": self.direction,
             "n_trials": self.n_trials,
             "states": dict(self.states),
+            "conditions": dict(self.conditions),
             "in_flight": list(self.in_flight),
             "stale": list(self.stale),
             "infeasible": list(self.infeasible),
@@ -213,6 +220,7 @@ def report_of(source: Snapshot, *, n_next: int = 3) -> Report:
         direction="maximize" if source.sign > 0 else "minimize",
         n_trials=len(trials),
         states=dict(counts.most_common()),
+        conditions={} if tree is None else source.space.conditions,
         tree=tree,
         delays=source.info(delay_info),
         fidelity=source.info(fidelity_info),

@@ -87,6 +87,14 @@ def cell_line(cell: NextCell) -> str:
     return f"depth {cell.depth}: {ranges_text(cell.ranges)}"
 
 
+def condition_lines(conditions: Mapping[str, str]) -> list[str]:
+    """Return the parameters of each condition, a line each."""
+    members: dict[str, list[str]] = {}
+    for name, condition in conditions.items():
+        members.setdefault(condition, []).append(name)
+    return [f"{', '.join(names)} ({condition})" for condition, names in members.items()]
+
+
 def ranges_text(ranges: Mapping[str, str]) -> str:
     """Return the ranges of a cell, in one line."""
     return "; ".join(f"{name} {text}" for name, text in ranges.items()) or "the whole space"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Sequence
 import math
 from typing import NamedTuple
 
 from optuna_pcts._analysis.snapshot import Snapshot
+from optuna_pcts._space.space import SearchSpace
+from optuna_pcts._tree.messages import CellView
 
 
 class CellInfo(NamedTuple):
@@ -28,6 +31,7 @@ class CellInfo(NamedTuple):
     mean: float | None  # None without feedback
     bound: float | None  # None: infinite
     ranges: Mapping[str, str]  # of the parameters that it narrows
+    opens: tuple[str, ...]  # the parameters that exist in it and not everywhere around it
 
 
 class TreeInfo(NamedTuple):
@@ -80,6 +84,7 @@ def tree_info(source: Snapshot) -> TreeInfo:
                 mean=cell.mean if cell.n_told else None,
                 bound=cell.bound if math.isfinite(cell.bound) else None,
                 ranges=source.space.describe(cell.lower, cell.upper),
+                opens=_opened(source.space, cells, cell),
             )
         )
     return TreeInfo(
@@ -90,3 +95,12 @@ def tree_info(source: Snapshot) -> TreeInfo:
         n_told=root.n_told,
         n_in_flight=root.n_in_flight,
     )
+
+
+def _opened(space: SearchSpace, cells: Sequence[CellView], cell: CellView) -> tuple[str, ...]:
+    """Return the parameters that exist in a cell and not everywhere in its parent."""
+    if space.is_flat or cell.parent < 0 or cells[cell.parent].n_active == cell.n_active:
+        return ()
+    around = cells[cell.parent]
+    before = set(space.active_in(around.lower, around.upper))
+    return tuple(n for n in space.active_in(cell.lower, cell.upper) if n not in before)

@@ -30,6 +30,11 @@ class LocalSearchConfig:
     nothing_left_share: float = 0.9
     """The same where nothing is left to gain: something better can only be elsewhere."""
 
+    new_branch_share: float = 0.5
+    """Where parameters are conditional, every other ask is in a branch (a category of a parent)
+    that no trial has been in, as long as there is one: it is tried soon, whatever is known of
+    others, and once. From then on its cells compete like all others."""
+
     # When to fit.
 
     growth: float = 17 / 16

@@ -1,8 +1,9 @@
 """Where to ask next: a tree, and proposers that are asked in their order.
 
 A proposer returns a :class:`Proposal`, or None if it has none that is worth a trial. The first
-proposal is taken: around the best trials (``local.py``), level by level, or by the bounds. Which
-of them have a turn is drawn for each trial; the last one always has a proposal.
+proposal is taken: in a branch that is new, around the best trials (``local.py``), level by level,
+or by the bounds. Which of them have a turn is drawn for each trial; the last one always has a
+proposal.
 """
 
 from __future__ import annotations
@@ -160,11 +161,14 @@ class Engine:
         knows_all: bool,
     ) -> Iterator[Proposal | None]:
         """Yield what each proposer proposes whose turn it may be, and last what the bounds say."""
-        if self._local.is_rugged and local_share:
-            local_share = (1 + local_share) / 2  # cells tell little about each other
-        is_local = rng.random() < local_share and not fixed
+        if not self.space.is_flat and not fixed and rng.random() < self._config.new_branch_share:
+            yield self._in_new_branch(number, rng, spread)
+        turn = rng.random()
+        is_local = turn < local_share and not fixed
+        if not is_local and not fixed and local_share > 0 and turn < (1 + local_share) / 2:
+            is_local = self._is_rugged()  # neighbours carry little information
         # Where nothing is left to gain, something better can only be elsewhere.
-        has_nothing_left = local_share < 1 and self.tree.has_nothing_left and not fixed
+        has_nothing_left = local_share < 1 and not fixed and self.tree.has_nothing_left
         if is_local and not has_nothing_left:
             yield self._around_the_best(rng, off_corners=not knows_all)
             yield self._around_the_best(rng, off_corners=True)
@@ -174,6 +178,14 @@ class Engine:
             if rng.random() < share:
                 yield self._by_level(rng, spread)
         yield self._by_bounds(number, fixed, rng, spread)
+
+    def _is_rugged(self) -> bool:
+        """Whether more asks than usual are local: see ``local.py``."""
+        try:
+            return self._local.is_rugged
+        except (ArithmeticError, ValueError) as error:  # also those of linear algebra
+            self._on_failure(error)
+            return False
 
     def _around_the_best(self, rng: np.random.Generator, off_corners: bool) -> Proposal | None:
         """Return a local ask, if there is one that nobody has asked: see ``local.py``."""
@@ -197,6 +209,19 @@ class Engine:
         """Return a point where the tree is best at one of its depths."""
         leaf = self.tree.select_level(rng)
         return None if leaf is None else self._in_leaf(leaf, spread, rng, Kind.LEVEL)
+
+    def _in_new_branch(
+        self, number: int, rng: np.random.Generator, spread: float
+    ) -> Proposal | None:
+        """Return a point in a branch that no trial has been in; None if there is none."""
+        unseen = self.space.unseen_branches(self.tree.asked_points())
+        if not unseen:
+            return None
+        way = self.space.way_to(unseen[int(rng.integers(len(unseen)))], rng)
+        leaf = self.tree.select(number, rng, way)
+        proposal = self._in_leaf(leaf, spread, rng, Kind.BOUND)
+        point = [x if y != y else y for x, y in zip(proposal.point, way)]
+        return replace(proposal, point=point)
 
     def _by_bounds(
         self, number: int, fixed: Mapping[str, Any], rng: np.random.Generator, spread: float

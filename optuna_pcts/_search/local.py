@@ -108,17 +108,8 @@ class LocalSearch:
                 Whether to keep off the corners of the cube, and off what is to be asked again:
                 somebody else may be asking the same.
         """
-        config, reference = self._config, self._tree.reference(self._checkpoint)
-        # Which values are the best also depends on what their fidelities are worth.
-        fitted_to = (reference, self._tree.learned_from())
-        if fitted_to != self._fitted_to:
-            self._fitted_to = fitted_to
-            self._where = None  # if this fails, it does so once for the same trials
-            told = self._tree.told(reference)
-            self._again = told.numbers[told.is_outlier].tolist()
-            self._branches = self._branches_of(told)
-            if len(told.points) >= config.elite_per_dim[0] * self._n_dims:
-                self._where = self._fit(told)
+        config = self._config
+        self._refresh()
         again = self._to_repeat()
         if again is not None and not off_corners:
             return Drawn(again, at_guess=True, is_repeat=True)
@@ -148,6 +139,20 @@ class LocalSearch:
             point = np.where(unordered, np.where(mutant, rng.random(len(point)), donor), point)
         return Drawn(self._complete(point, donor, rng).tolist(), at_guess)
 
+    def _refresh(self) -> None:
+        """Fit anew if it is time."""
+        config, reference = self._config, self._tree.reference(self._checkpoint)
+        # Which values are the best also depends on what their fidelities are worth.
+        fitted_to = (reference, self._tree.learned_from())
+        if fitted_to != self._fitted_to:
+            self._fitted_to = fitted_to
+            self._where = None  # if this fails, it does so once for the same trials
+            told = self._tree.told(reference)
+            self._again = told.numbers[told.is_outlier].tolist()
+            self._branches = self._branches_of(told)
+            if len(told.points) >= config.elite_per_dim[0] * self._n_dims:
+                self._where = self._fit(told)
+
     def _complete(
         self, point: FloatArray, donor: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
@@ -174,6 +179,7 @@ class LocalSearch:
     @property
     def is_rugged(self) -> bool:
         """Whether neighbours say little about a point, and it is not noise."""
+        self._refresh()
         return self._where is not None and len(self._where.bases) > 0
 
     def _to_repeat(self) -> list[float] | None:

@@ -157,6 +157,27 @@ class Activity:
             return axis.slots_at(x)
         return np.where(unknown, -1, axis.slots_at(np.where(unknown, 0.0, x)))
 
+    def branches(self) -> list[tuple[int, int]]:
+        """Return every category of the parents: its axis and its slot."""
+        found = []
+        for dim in self.parents:
+            found += [(dim, slot) for slot in range(self._axes[dim].n_categories)]
+        return found
+
+    def way_to(self, dim: int, slot: int, rng: np.random.Generator) -> dict[int, float]:
+        """Return positions of an axis and its parents at which it exists and has a value."""
+        slots = {dim: slot}
+        for parent, mask in self._masks[self._group_of[dim]]:
+            slots[parent] = int(rng.choice(np.flatnonzero(mask[:-1])))
+        return {
+            dim: self._axes[dim].to_unit(self._value(dim, slot)) for dim, slot in slots.items()
+        }
+
+    def _value(self, dim: int, slot: int) -> Any:
+        axis = self._axes[dim]
+        assert isinstance(axis, DiscreteAxis), "only what is discrete can be a parent"
+        return axis.value(slot)
+
     def at_slots(self, slots: Mapping[int, int | None]) -> Iterator[int]:
         """Yield the axes that are inactive where parents have these slots; None: unknown."""
         for dims, clauses in self._groups:
@@ -284,11 +305,25 @@ def _checked(
     return tuple(clauses)
 
 
-def describe(condition: Condition, search_space: Mapping[str, BaseDistribution]) -> str:
-    """Return a condition for people: its parents and their values."""
-    texts = []
-    for parent, slots in condition:
-        axis = axis_of(parent, search_space[parent])
-        assert isinstance(axis, DiscreteAxis)
-        texts.append(f"{parent}: {', '.join(text_of(axis.value(s)) for s in sorted(slots))}")
-    return "; ".join(texts)
+def described(
+    conditions: Mapping[str, Condition], search_space: Mapping[str, BaseDistribution]
+) -> dict[str, str]:
+    """Return conditions as text: the parents of each parameter and their values."""
+    return {
+        name: "; ".join(
+            f"{parent}: {_values_text(parent, slots, search_space)}" for parent, slots in condition
+        )
+        for name, condition in sorted(conditions.items())
+    }
+
+
+def _values_text(
+    parent: str, slots: frozenset[int], search_space: Mapping[str, BaseDistribution]
+) -> str:
+    axis = axis_of(parent, search_space[parent])
+    assert isinstance(axis, DiscreteAxis), "only what is discrete can be a parent"
+    ordered = sorted(slots)
+    values = [text_of(axis.value(slot)) for slot in ordered]
+    if not axis.n_categories and len(values) > 2 and ordered[-1] - ordered[0] < len(values):
+        return f"{values[0]} to {values[-1]}"
+    return ", ".join(values)

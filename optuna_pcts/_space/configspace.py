@@ -72,15 +72,16 @@ def _clauses(
     condition: Any, distributions: Mapping[str, BaseDistribution]
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield each parent of a condition with the values that it allows."""
-    literals = condition.get_descendant_literal_conditions()
-    parents = {literal.parent.name for literal in literals}
+    components = getattr(condition, "components", ())
+    parents = {parent.name for parent in getattr(condition, "parents", ())}
+    parents = parents or {condition.parent.name}
     if len(parents) > 1:
         if type(condition).__name__ != "AndConjunction":
             raise ValueError(
                 f"The condition {condition} of the ConfigurationSpace has alternatives on several "
                 "parents. Only conjunctions of several parents can be used."
             )
-        for component in condition.components:
+        for component in components:
             yield from _clauses(component, distributions)
         return
     (parent,) = parents

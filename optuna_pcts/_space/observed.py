@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 import math
 from operator import attrgetter
 from typing import Any
@@ -152,10 +153,12 @@ class ObservedSpace:
         for name, uses in sorted(self._used.items()):
             newest = max(uses, key=attrgetter("last"))
             others = max((use.last for use in uses if use is not newest), default=-1)
-            # It came after all others, or at least the newest trials have no other.
+            by_first = sorted(uses, key=attrgetter("first"))
+            in_turn = all(a.last < b.first for a, b in pairwise(by_first))
+            # Each came after all others, or at least the newest trials have no other.
             n_agreeing = max(_N_AGREEING, int(newest.last * _AGREEING_SHARE))
             agrees = newest.n_after(others) >= _N_AGREEING and newest.last - others >= n_agreeing
-            if len(uses) > _MAX_RANGES or not (others < newest.first or agrees):
+            if len(uses) > _MAX_RANGES or not (in_turn or agrees):
                 floating.add(name)
                 newest = max(uses, key=lambda use: (not use.distribution.single(), use.last))
             if not newest.distribution.single():

@@ -23,6 +23,7 @@ from optuna_pcts._space.axes import PositionAxis
 from optuna_pcts._space.axes import text_of
 from optuna_pcts._space.conditions import Activity
 from optuna_pcts._space.conditions import Condition
+from optuna_pcts._space.conditions import described
 from optuna_pcts._tree.partition import Split
 
 
@@ -68,6 +69,8 @@ class SearchSpace:
         )
         self._floating = floating
         self._activity = Activity(self.names, self._axes, conditions or {})
+        # When each conditional parameter is active, as text.
+        self.conditions = described(conditions or {}, distributions)
         self._branching = branching
         groups = split_groups(split_order)
         rank = {name: i for i, group in enumerate(groups) for name in group}
@@ -88,6 +91,28 @@ class SearchSpace:
     def active(self, points: FloatArray) -> NDArray[np.bool_] | None:
         """Return whether each axis is active at each point (n, axes); None if all always are."""
         return None if self.is_flat else self._activity.at(points)
+
+    def unseen_branches(self, points: FloatArray) -> list[tuple[int, int]]:
+        """Return which categories of parents (axis, slot) none of some points has."""
+        active = self.active(points)
+        if active is None:
+            return []
+        seen = set()
+        for dim in self._activity.parents:
+            slots = points[active[:, dim], dim] * self._axes[dim].n_categories
+            seen |= {
+                (dim, slot) for slot in np.unique(slots[~np.isnan(slots)].astype(int)).tolist()
+            }
+        return [branch for branch in self._activity.branches() if branch not in seen]
+
+    def way_to(self, branch: tuple[int, int], rng: np.random.Generator) -> list[float]:
+        """Return a point that is in a branch; NaN where it may have any coordinate."""
+        known = self._activity.way_to(*branch, rng)
+        return [known.get(dim, math.nan) for dim in range(len(self))]
+
+    def active_in(self, lower: Sequence[float], upper: Sequence[float]) -> list[str]:
+        """Return the parameters that are active everywhere in a cell."""
+        return [self.names[dim] for dim in sorted(self._activity.in_cell(lower, upper).active)]
 
     def n_active(self, lower: Sequence[float], upper: Sequence[float]) -> int:
         """Return the number of axes that are active in a cell."""

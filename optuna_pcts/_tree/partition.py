@@ -122,6 +122,13 @@ class Partition:
             other = int(trials.next[other])
         return count
 
+    def asked_points(self) -> FloatArray:
+        """Return where the trials in the tree are, a row each."""
+        trials = self._trials
+        rows = np.flatnonzero(trials.node[: trials.length] >= 0)
+        points: FloatArray = trials.point[:, rows].T
+        return points
+
     def point(self, number: int) -> list[float]:
         """Return where a trial is."""
         found: list[float] = self._trials.point[:, number].tolist()

@@ -122,6 +122,7 @@ class Statistics(Partition):
     @property
     def has_nothing_left(self) -> bool:
         """Whether many trials are as good as the best, as far as anybody cares."""
+        self.learned_from()
         return self._rewards.has_nothing_left
 
     def _located(self, reference: Reference) -> NDArray[np.intp]:

@@ -31,7 +31,8 @@ def plot_tree(study: optuna.Study) -> Figure:
     """Draw the tree of cells as an icicle: the root on top, the children of a cell below it.
 
     The width of a cell is its share of the trials, the colour its mean reward, and its label how
-    many of its trials were told back; hover text has its bound and its ranges. The smallest cells
+    many of its trials were told back, and where a branch opens the parameters that begin to exist;
+    hover text has its bound and its ranges. The smallest cells
     around trials in flight are outlined. Cells without any trial are left out.
 
     Example:
@@ -84,7 +85,7 @@ def draw_plotly(info: TreeInfo) -> Figure:
         go.Icicle(
             ids=[str(cell.node) for cell in cells],
             parents=["" if cell.parent < 0 else str(cell.parent) for cell in cells],
-            labels=[f"{cell.n_told}/{cell.n_asked}" for cell in cells],
+            labels=["<br>".join(_label_lines(cell)) for cell in cells],
             values=[cell.n_asked for cell in cells],
             branchvalues="total",
             sort=False,
@@ -130,7 +131,7 @@ def draw_matplotlib(info: TreeInfo) -> Axes:
         )
         if width > 0.05:
             middle = (cell.left + cell.right) / 2
-            text = f"{cell.n_told}/{cell.n_asked}"
+            text = "\n".join(_label_lines(cell) if width > 0.15 else _label_lines(cell)[:1])
             axes.text(middle, cell.depth + 0.5, text, ha="center", va="center", size=6, zorder=3)
     axes.set_xlim(0, 1)
     axes.set_ylim(info.depth + 1, 0)
@@ -148,6 +149,16 @@ def _subtitle(info: TreeInfo) -> str:
     )
 
 
+def _label_lines(cell: CellInfo) -> list[str]:
+    """Return the label of a cell: its trials, and which parameters begin to exist there."""
+    lines = [f"{cell.n_told}/{cell.n_asked}"]
+    if cell.opens:
+        others = f" and {len(cell.opens) - 2} more" if len(cell.opens) > 3 else ""
+        names = cell.opens[:2] if others else cell.opens
+        lines.append(f"+ {', '.join(names)}{others}")
+    return lines
+
+
 def _cell_lines(cell: CellInfo) -> list[str]:
     """Return the hover text of a cell."""
     mean = "none" if cell.mean is None else f"{cell.mean:.3f}"
@@ -156,5 +167,6 @@ def _cell_lines(cell: CellInfo) -> list[str]:
         f"depth {cell.depth}: told {cell.n_told} of {cell.n_asked} asked",
         f"mean reward {mean}, bound {bound}",
         *([f"{cell.n_in_flight} in flight"] if cell.n_in_flight else []),
+        *([f"opens {', '.join(cell.opens)}"] if cell.opens else []),
         ranges_text(cell.ranges),
     ]
