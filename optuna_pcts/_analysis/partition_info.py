@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 import math
@@ -56,22 +57,26 @@ class PartitionInfo(NamedTuple):
 def partition_info(source: Snapshot) -> PartitionInfo:
     """Return the cells over two parameters; see :class:`PartitionInfo`."""
     space = source.space
+    located = _located(source)
+    answer = None if source.recommendation is None else source.recommendation.number
+    anchor, names = located.get(answer, ([math.nan], ()))
+    if any(map(math.isnan, anchor)):  # there is no answer, or it lacks a parameter
+        answer, anchor, names = None, [0.5] * len(space), space.names
     by_name = sorted(zip(map(bool, space.categories), space.names))  # those with an order first
-    params = [name for _, name in by_name[:2]] if source.params is None else source.params
-    dims = _two_params(space.names, params)
-    anchor = [0.5] * len(space)
+    here = [name for _, name in by_name if name in names]
+    dims = _two_params(space.names, here[:2] if source.params is None else source.params)
+    params = {space.names[dim] for dim in dims}
     recommended = None
-    if source.recommendation is not None:
-        found = space.to_unit(source.recommendation.params)
-        if found is not None and not any(map(math.isnan, found)):
-            anchor = found
-            recommended = PointInfo(
-                source.recommendation.number,
-                anchor[dims[0]],
-                anchor[dims[1]],
-                source.recommendation.value,
-                in_flight=False,
-            )
+    if source.recommendation is not None and answer in located and params <= set(names):
+        recommended = PointInfo(
+            source.recommendation.number,
+            anchor[dims[0]],
+            anchor[dims[1]],
+            source.recommendation.value,
+            in_flight=False,
+        )
+    elif not params <= set(names):  # the plane lies where they exist
+        anchor = _best_with(source, located, params) or anchor
     rest = [i for i in range(len(space)) if i not in dims]
     known: list[float | None] = []  # the mean, from the smallest cell around that has one
     cut = []
@@ -90,8 +95,10 @@ def partition_info(source: Snapshot) -> PartitionInfo:
     x, y = dims
     points = []
     for f in source.feedback:
-        point = space.to_unit(f.params, f.proposal.point if f.proposal is not None else None)
-        if point is not None and not (math.isnan(point[x]) or math.isnan(point[y])):
+        point, names = located.get(f.number, (None, ()))
+        if point is None or not params <= set(names):
+            continue
+        if not (math.isnan(point[x]) or math.isnan(point[y])):
             value = source.sign * f.value if math.isfinite(f.value) else None
             in_flight = f.status is Status.ASKED
             points.append(PointInfo(f.number, point[x], point[y], value, in_flight, f.is_feasible))
@@ -105,11 +112,36 @@ def partition_info(source: Snapshot) -> PartitionInfo:
         points=tuple(points[-source.max_points :]),
         recommended=recommended,
         others={
-            name: value
-            for i, (name, value) in enumerate(space.from_unit(anchor).items())
-            if i in rest
+            name: value for name, value in space.from_unit(anchor).items() if name not in params
         },
     )
+
+
+def _located(source: Snapshot) -> dict[int | None, tuple[list[float], Collection[str]]]:
+    """Return where each trial is, and which parameters exist there."""
+    space = source.space
+    found: dict[int | None, tuple[list[float], Collection[str]]] = {}
+    for f in source.feedback:
+        proposed = f.proposal.point if f.proposal is not None else None
+        point = space.to_unit(f.params, proposed, f.distributions)
+        if point is not None:
+            found[f.number] = point, space.existing(point)
+    return found
+
+
+def _best_with(
+    source: Snapshot,
+    located: Mapping[int | None, tuple[list[float], Collection[str]]],
+    params: Collection[str],
+) -> list[float] | None:
+    """Return where the best trial is that has some parameters."""
+    told = [
+        f
+        for f in source.feedback
+        if math.isfinite(f.value) and f.number in located and {*params} <= {*located[f.number][1]}
+    ]
+    best = max(told, key=lambda f: f.value, default=None)
+    return None if best is None else located[best.number][0]
 
 
 def _two_params(names: Sequence[str], params: Sequence[str]) -> tuple[int, int]:

@@ -31,6 +31,10 @@ from optuna_pcts._gp.setting import Setting
 from optuna_pcts._gp.setting import shares_of
 
 
+# An axis that fewer of the candidates have tells nothing about them.
+_FEW_HAVE = 2
+
+
 class GaussianProcess:
     """A Gaussian process, averaged over its settings.
 
@@ -101,30 +105,32 @@ class GaussianProcess:
         self.config = config
         exists = None if active is None else active(points)
         if exists is None:
-            active = fill = None
+            active = fill = used = None
             spread = spread_of(points[candidates])
         else:
             fill = mean_of(points[candidates], exists[candidates])
             points = np.where(exists, points, fill)
             spread = spread_of(points[candidates], exists[candidates])
+            used = exists[candidates].sum(axis=0) >= _FEW_HAVE
         data = some_of_each_distance(points, candidates, spread, config.n_data)
         rows = np.concatenate([candidates, data[~np.isin(data, candidates)]])
         points, values, bias = points[rows], values[rows], bias[rows]
-        n, n_candidates, n_columns = len(rows), len(candidates), points.shape[1]
+        n, n_candidates = len(rows), len(candidates)
         self.embed = Embedding(
             points,
-            np.array(categories[:n_columns], dtype=int),
+            np.array(categories[: points.shape[1]], dtype=int),
             spread,
             config.category_distance,
             active,
             fill,
+            used,
         )
         self.places = self.embed(points)
         n_ordered = int(np.count_nonzero(self.embed.is_ordered))
         gap, category_gap = (np.sqrt(part) for part in squared_distances(self.places, self.places))
         near = (gap <= config.same_place * np.sqrt(max(n_ordered, 1))) & (category_gap == 0)
         self.is_near: NDArray[np.bool_] = near[:n_candidates]
-        self.ard_weights: list[FloatArray] = [np.ones(n_columns)]
+        self.ard_weights: list[FloatArray] = [np.ones(self.embed.n_columns)]
         gaps = [np.hypot(gap, category_gap)]  # distances, for each vector of ARD weights
         choices = [
             Choice(0, kernel, length, noise)
@@ -135,7 +141,7 @@ class GaussianProcess:
         used = np.flatnonzero(np.isin(rows, data))
         probes = used[np.linspace(0, len(used) - 1, min(len(used), config.n_probes)).astype(int)]
         choice = self._begin(values, scale, bias, choices, gaps, probes)
-        if config.learns_ard and n_columns:
+        if config.learns_ard and self.embed.n_columns:
             self.ard_weights.append(self._learn_ard_weights(choice, probes))
             places = self.places * self.ard_weights[1]
             gaps.append(distances(places, places))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
 
@@ -82,12 +83,14 @@ class Embedding:
         fill:
             The coordinate that stands where an axis does not exist. Not having a category is one
             more category.
+        used:
+            Which axes count; by default all.
 
     Attributes:
         spread:
             The unit of each axis.
         is_ordered:
-            Whether each axis has an order.
+            Whether each axis counts and has an order.
     """
 
     def __init__(
@@ -98,13 +101,22 @@ class Embedding:
         category_distance: float,
         active: Active | None = None,
         fill: FloatArray | None = None,
+        used: NDArray[np.bool_] | None = None,
     ) -> None:
         self.spread = spread
         self._category_distance = category_distance
-        self.is_ordered: NDArray[np.bool_] = categories == 0
+        if used is None:
+            used = np.ones(len(categories), dtype=bool)
+        self.is_ordered: NDArray[np.bool_] = (categories == 0) & used
         self._active, self._fill = active, fill
-        self._sizes = categories[~self.is_ordered].tolist()
-        self._codes = _codes(points, categories, self.active(points))
+        self._unordered = np.flatnonzero((categories > 0) & used).tolist()
+        self._sizes = categories[self._unordered].tolist()
+        self._codes = _codes(points, self._unordered, self._sizes, self.active(points))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of axes that count."""
+        return int(np.count_nonzero(self.is_ordered)) + len(self._unordered)
 
     def active(self, points: FloatArray) -> NDArray[np.bool_] | None:
         """Return whether each axis exists at each point; None if all always do."""
@@ -123,8 +135,8 @@ class Embedding:
         active = self.active(points)
         points = self.filled(points)
         codes = [
-            codes[_slots(points, int(axis), n, active)]
-            for axis, n, codes in zip(np.flatnonzero(~self.is_ordered), self._sizes, self._codes)
+            codes[_slots(points, axis, n, active)]
+            for axis, n, codes in zip(self._unordered, self._sizes, self._codes)
         ]
         return Places(
             (points / self.spread)[:, self.is_ordered],
@@ -143,17 +155,19 @@ def _slots(
 
 
 def _codes(
-    points: FloatArray, categories: NDArray[np.intp], active: NDArray[np.bool_] | None
+    points: FloatArray,
+    unordered: Sequence[int],
+    sizes: Sequence[int],
+    active: NDArray[np.bool_] | None,
 ) -> list[NDArray[np.intp]]:
     """Return the code of each category, of each parameter that has some, and of having none."""
     codes, n_codes = [], 0
-    for axis, n in enumerate(categories):
-        if n:
-            seen = np.zeros(n + (active is not None), dtype=bool)
-            seen[_slots(points, axis, n, active)] = True
-            some = np.where(seen, np.cumsum(seen) - 1, np.count_nonzero(seen))
-            codes.append(n_codes + some)
-            n_codes += int(some.max()) + 1
+    for axis, n in zip(unordered, sizes):
+        seen = np.zeros(n + (active is not None), dtype=bool)
+        seen[_slots(points, axis, n, active)] = True
+        some = np.where(seen, np.cumsum(seen) - 1, np.count_nonzero(seen))
+        codes.append(n_codes + some)
+        n_codes += int(some.max()) + 1
     return codes
 
 

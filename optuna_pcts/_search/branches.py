@@ -70,11 +70,11 @@ class Branches:
         return np.where(taken, near, filled)
 
 
-def in_branches(points: FloatArray, active: BoolArray) -> list[FloatArray]:
-    """Return points in groups: one for each branch."""
-    _, branch = np.unique(active, axis=0, return_inverse=True)
+def in_branches(points: FloatArray, active: BoolArray) -> list[tuple[FloatArray, BoolArray]]:
+    """Return points in groups, one for each branch, with the axes that exist there."""
+    axes, branch = np.unique(active, axis=0, return_inverse=True)
     branch = branch.reshape(len(points))
-    return [points[branch == i] for i in range(int(branch.max(initial=-1)) + 1)]
+    return [(points[branch == i], axes[i]) for i in range(len(axes))]
 
 
 def around(

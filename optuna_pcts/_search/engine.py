@@ -227,10 +227,15 @@ class Engine:
         self, number: int, fixed: Mapping[str, Any], rng: np.random.Generator, spread: float
     ) -> Proposal:
         """Return a point of the leaf with the largest bound (algorithm 1)."""
-        leaf = self.tree.select(number, rng, self.space.to_unit(fixed) if fixed else None)
+        at = self.space.to_unit(fixed) if fixed else None
+        leaf = self.tree.select(number, rng, at)
         if fixed and not leaf.is_empty:
             spread = 1.0  # its centre has been asked
-        return self._in_leaf(leaf, spread, rng, Kind.BOUND)
+        proposal = self._in_leaf(leaf, spread, rng, Kind.BOUND)
+        if at is None or self.space.is_flat:
+            return proposal
+        # What exists there depends on what is fixed.
+        return replace(proposal, point=[x if y != y else y for x, y in zip(proposal.point, at)])
 
     def _in_leaf(
         self, leaf: Leaf, spread: float, rng: np.random.Generator, kind: Kind

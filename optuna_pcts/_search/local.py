@@ -298,14 +298,14 @@ class LocalSearch:
         return real is not None and real > config.rugged
 
     def _modes_of(self, points: FloatArray) -> list[FloatArray]:
-        ordered = np.flatnonzero(self._categories == 0)
-        active = self._active(points)
-        groups = [points] if active is None else in_branches(points, active)
-        return [
-            mode
-            for group in groups
-            for mode in modes_of(group, self._slots, ordered, self._config.apart)
-        ]
+        is_ordered, active = self._categories == 0, self._active(points)
+        if active is None:
+            return modes_of(points, self._slots, np.flatnonzero(is_ordered), self._config.apart)
+        modes = []
+        for group, axes in in_branches(points, active):
+            ordered = np.flatnonzero(is_ordered & axes)
+            modes += modes_of(group, self._slots, ordered, self._config.apart)
+        return modes
 
     # ------------------------------------------------------------------ branches
 

@@ -131,7 +131,7 @@ def draw_matplotlib(info: TreeInfo) -> Axes:
         )
         if width > 0.05:
             middle = (cell.left + cell.right) / 2
-            text = "\n".join(_label_lines(cell) if width > 0.15 else _label_lines(cell)[:1])
+            text = " ".join(_label_lines(cell) if width > 0.15 else _label_lines(cell)[:1])
             axes.text(middle, cell.depth + 0.5, text, ha="center", va="center", size=6, zorder=3)
     axes.set_xlim(0, 1)
     axes.set_ylim(info.depth + 1, 0)

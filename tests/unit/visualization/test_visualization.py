@@ -10,6 +10,7 @@ from typing import Any
 
 from helpers import python
 from helpers import ROOT
+from helpers import run_study
 from helpers import study_to_see
 import matplotlib
 from matplotlib import pyplot as plt
@@ -21,6 +22,7 @@ from optuna_pcts._analysis.cost_info import cost_info
 from optuna_pcts._analysis.delay_info import delay_info
 from optuna_pcts._analysis.fidelity_info import fidelity_info
 from optuna_pcts._analysis.infos import INFOS
+from optuna_pcts._analysis.partition_info import partition_info
 from optuna_pcts._analysis.snapshot import Snapshot
 from optuna_pcts._analysis.tree_info import tree_info
 from optuna_pcts.visualization import matplotlib as twin
@@ -197,3 +199,40 @@ def test_the_title_names_the_axis_of_the_fidelities(study: optuna.Study) -> None
         axes = draw_matplotlib(shown)
         assert title in (axes.figure.get_suptitle() or axes.get_title())
         assert title in draw_plotly(shown).layout.title.text
+
+
+# ---------------------------------------------------------------------- conditional parameters
+
+
+def branches(trial: optuna.Trial) -> float:
+    x = trial.suggest_float("x", 0, 1)
+    if trial.suggest_categorical("kind", ["a", "b"]) == "a":
+        return x + trial.suggest_float("a0", 0, 1) + trial.suggest_float("a1", 0, 1) / 2
+    return x + 5 + trial.suggest_float("b0", 0, 1)
+
+
+def test_the_tree_shows_where_a_branch_opens() -> None:
+    study = run_study(branches, 60)
+    info = tree_info(Snapshot(study))
+    opened = {name for cell in info.cells for name in cell.opens}
+    assert opened == {"a0", "a1", "b0"}
+    for cell in info.cells:
+        if cell.opens:
+            assert cell.ranges["kind"] == ("a" if "a0" in cell.opens else "b")
+    text = json.dumps(visualization.plot_tree(study).to_dict(), default=str)
+    assert "+ a0, a1" in text
+    assert "opens a0, a1" in text
+    assert any("+ a0, a1" in text.get_text() for text in twin.plot_tree(study).texts)
+
+
+def test_the_partition_lies_in_the_branch_of_the_answer_or_where_its_parameters_exist() -> None:
+    study = run_study(branches, 60)
+    info = partition_info(Snapshot(study))
+    assert (info.x.name, info.y.name) == ("a0", "a1")
+    assert info.recommended is not None
+    assert info.others.keys() == {"x", "kind"}
+    assert len(info.points) == sum("a0" in trial.params for trial in study.trials)
+    other = partition_info(Snapshot(study, params=["b0", "x"]))
+    assert other.recommended is None
+    assert other.others == {"kind": "b"}
+    assert len(other.points) == sum("b0" in trial.params for trial in study.trials)
