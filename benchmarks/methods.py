@@ -44,8 +44,9 @@ from optuna_pcts import PCTSSampler
 from optuna_pcts import POOSmoothness
 from optuna_pcts import Smoothness
 from optuna_pcts import UnknownSmoothness
-from optuna_pcts._gp.config import GPConfig
+from optuna_pcts._gp.kernels import gaussian
 from optuna_pcts._gp.kernels import matern
+from optuna_pcts._search.config import LocalSearchConfig
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _with_config(task: Task, **constants: Any) -> Entry:
 
 
 def _with_gp(task: Task, **constants: Any) -> Entry:
-    return _with_config(task, gp=replace(GPConfig(), **constants))
+    return _with_config(task, gp=replace(LocalSearchConfig().gp, **constants))
 
 
 def _pcts_sigma(task: Task) -> Entry:
@@ -172,10 +173,9 @@ ABLATIONS: Mapping[str, Method] = {
     "PCTS, 8 samples": partial(_with_config, n_samples=8),
     "PCTS, no mutations": partial(_with_config, mutations=0.0),
     "PCTS, around the argmax alone": partial(_with_config, at_argmax=1.0),
-    "PCTS, never stretched": partial(_with_config, sure_per_dim=10**6),
     "PCTS, never settled": partial(_with_config, settled_per_dim=10**6),
     "PCTS, no ARD weights": partial(_with_gp, learns_ard=False),
-    "PCTS, Matern alone": partial(_with_gp, kernels=(matern,)),
+    "PCTS, Gaussian kernel too": partial(_with_gp, kernels=(matern, gaussian)),
     "PCTS, never winsorised": partial(_with_gp, far=1e6),
     "PCTS, 512 trials tell": partial(_with_gp, n_data=512),
 }

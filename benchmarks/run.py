@@ -53,7 +53,7 @@ from optuna_pcts._study.settings import tree_of
 
 
 # Each makes an instance of its problem. Each seed has its own: on one that stays the same, a grid
-# may be lucky.
+# may be a chance result.
 PROBLEMS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
     **{name: problem.cropped for name, problem in problems.PAPER.items()},
     **{shape.name: shape.instance for shape in WIDE},

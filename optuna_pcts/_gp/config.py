@@ -1,4 +1,4 @@
-"""What is chosen about the Gaussian process, and why."""
+"""Constants of the Gaussian process, with their reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from optuna_pcts._gp.kernels import matern
 
 @dataclass(frozen=True, kw_only=True)
 class GPConfig:
-    """Constants of the Gaussian process; the defaults are those of the local search.
+    """Constants of the Gaussian process; but for the kernels, the defaults are the local search's.
 
     Its unit of length is the spread, the standard deviation of the candidates along an axis; that
     of noise is the variance of the process without it. Where no measurement is named, a value is
@@ -22,7 +22,7 @@ class GPConfig:
 
     kernels: tuple[Kernel, ...] = (matern, gaussian)
     """Kernels: one of functions that are somewhat rough, and one of functions as smooth as can
-    be; few values tell these apart. (Ablation: "Matern alone".)"""
+    be; few values tell these apart. (The local search has the first alone.)"""
 
     lengths: tuple[float, ...] = (1.5, 5.0, 16.0)
     """Length scales, in spreads: a factor of about 3 apart, as the settings are averaged and the
@@ -37,10 +37,10 @@ class GPConfig:
     them the regret was 1.16 times as large over a wider set of functions, 1.06 and 1.17 times
     over the paper's five (150 evaluations, 8 and 4 workers). (Ablation: "no ARD weights".)"""
 
-    # How many trials tell.
+    # How many trials it is fitted to.
 
     n_data: int = 256
-    """Trials that tell about the candidates: a fit costs the third power, and every worker fits
+    """Trials that the process is fitted to: a fit costs the third power, and every worker fits
     for itself. (Ablation: "512 trials tell".)"""
 
     n_probes: int = 128
@@ -56,8 +56,8 @@ class GPConfig:
     the best one's: the others together would hardly change the average."""
 
     noisy: float = 0.01
-    """With less noise than this, as a share of the variance, nobody was lucky: then the candidates
-    tell about each other too, however many there are."""
+    """With less noise than this, as a share of the variance, there is no selection bias: then all
+    candidates are training data too, however many there are."""
 
     # Distances.
 

@@ -129,7 +129,7 @@ class Engine:
             spread:
                 The part of a cell's side from which to draw the point: 0 is its centre.
             local_share:
-                Probability of an ask around the best trials instead of one by the tree.
+                Probability of a local ask instead of one by the tree.
             knows_all:
                 Whether it is known what all other trials in flight ask. If not, one of them may be
                 about to ask the same corner of the cube.
@@ -161,8 +161,8 @@ class Engine:
         knows_all: bool,
     ) -> Iterator[Proposal | None]:
         """Yield what each proposer proposes whose turn it may be, and last what the bounds say."""
-        if not self.space.is_flat and not fixed and rng.random() < self._config.new_branch_share:
-            yield self._in_new_branch(number, rng, spread)
+        if not self.space.is_flat and not fixed and rng.random() < self._config.rare_branch_share:
+            yield self._in_rare_branch(number, rng, spread)
         turn = rng.random()
         is_local = turn < local_share and not fixed
         if not is_local and not fixed and local_share > 0 and turn < (1 + local_share) / 2:
@@ -188,7 +188,7 @@ class Engine:
             return False
 
     def _around_the_best(self, rng: np.random.Generator, off_corners: bool) -> Proposal | None:
-        """Return a local ask, if there is one that nobody has asked: see ``local.py``."""
+        """Return a local ask, if there is one not asked before: see ``local.py``."""
         try:
             drawn = self._local.draw(rng, off_corners)
         except (ArithmeticError, ValueError) as error:  # also those of linear algebra
@@ -210,14 +210,14 @@ class Engine:
         leaf = self.tree.select_level(rng)
         return None if leaf is None else self._in_leaf(leaf, spread, rng, Kind.LEVEL)
 
-    def _in_new_branch(
+    def _in_rare_branch(
         self, number: int, rng: np.random.Generator, spread: float
     ) -> Proposal | None:
-        """Return a point in a branch that no trial has been in; None if there is none."""
-        unseen = self.space.unseen_branches(self.tree.asked_points())
-        if not unseen:
+        """Return a point in a branch that hardly any trial has been in; None if there is none."""
+        rare = self.space.rare_branches(self.tree.asked_points())
+        if not rare:
             return None
-        way = self.space.way_to(unseen[int(rng.integers(len(unseen)))], rng)
+        way = self.space.way_to(rare[int(rng.integers(len(rare)))], rng)
         leaf = self.tree.select(number, rng, way)
         proposal = self._in_leaf(leaf, spread, rng, Kind.BOUND)
         point = [x if y != y else y for x, y in zip(proposal.point, way)]

@@ -10,7 +10,6 @@ share of its trials.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._gp.fit import GaussianProcess
-from optuna_pcts._gp.kernels import matern
 from optuna_pcts._gp.places import Active
 from optuna_pcts._gp.places import reflected
 from optuna_pcts._gp.places import spread_of
@@ -44,7 +42,7 @@ class Drawn(NamedTuple):
     """A point to ask."""
 
     point: list[float]  # of the cube
-    at_guess: bool  # where the answer would be if it were given now
+    at_guess: bool  # around the posterior mean argmax
     is_repeat: bool = False  # the very point of a trial, once more
 
 
@@ -54,7 +52,6 @@ class _Where(NamedTuple):
     modes: list[SearchDistribution]  # one if the data leave no doubt on which one it is
     shares: FloatArray  # how probable each of them is
     at_argmax: SearchDistribution  # around the argmax of the posterior mean
-    width: float  # how many times as wide as these modes points are drawn
     flank: float | None  # the same for flanks, as wide as `at_argmax`
     bases: FloatArray  # the best trials, if the function is rugged; none otherwise
 
@@ -96,7 +93,7 @@ class LocalSearch:
         self._where: _Where | None = None
         self._branches: Branches | None = None  # None: all axes always exist
         self._n_dims = len(self._slots)  # that a point has
-        self._again: list[int] = []  # trials whose values nothing else speaks for
+        self._again: list[int] = []  # trials to be evaluated again: outliers, and the best
 
     def draw(self, rng: np.random.Generator, off_corners: bool = False) -> Drawn | None:
         """Return a point of the cube, or None while there are too few trials to go by.
@@ -115,7 +112,7 @@ class LocalSearch:
             return Drawn(again, at_guess=True, is_repeat=True)
         if self._where is None:
             return None
-        modes, shares, at_argmax, width, flank, bases = self._where
+        modes, shares, at_argmax, flank, bases = self._where
         if len(bases) and rng.random() < config.at_bases:
             base = bases[min(int(rng.exponential(config.base_rank)), len(bases) - 1)]
             point = self._complete(self._along_some_axes(base, rng), base, rng)
@@ -126,7 +123,7 @@ class LocalSearch:
             drawn_from = at_argmax
             width = config.at_argmax if flank is None or at_guess else flank
         else:
-            drawn_from = modes[rng.choice(len(modes), p=shares)]
+            drawn_from, width = modes[rng.choice(len(modes), p=shares)], 1.0
         point, donor = drawn_from.draw(rng, width)
         if not is_flank:
             point = self._on_faces(point, drawn_from, rng, off_corners or not at_guess)
@@ -178,7 +175,7 @@ class LocalSearch:
 
     @property
     def is_rugged(self) -> bool:
-        """Whether neighbours say little about a point, and it is not noise."""
+        """Whether the function is rugged, not noisy: neighbours carry little information."""
         self._refresh()
         return self._where is not None and len(self._where.bases) > 0
 
@@ -207,9 +204,9 @@ class LocalSearch:
     def _fit(self, told: Told) -> _Where:
         """Fit distributions to where the best point may be, and around the posterior mean argmax.
 
-        Under noise the best values are the luckiest ones, and a distribution fitted to them is as
-        wide as the noise, however many trials there are. A Gaussian process tells them apart, and
-        says where around them it may be better still.
+        Under noise the best observed values are biased by selection, and a distribution fitted to
+        them is as wide as the noise, however many trials there are. A Gaussian process corrects for
+        that, and says where around them it may be better still.
         """
         config = self._config
         points, rewards, bias = told.points, told.rewards, told.bias
@@ -224,7 +221,7 @@ class LocalSearch:
         weights = np.log(size + 0.5) - np.log(np.arange(1, size + 1))
         if len(candidates) < size:
             elite = SearchDistribution(points[best[:size]], self._slots, weights)
-            return _Where([elite], np.ones(1), elite, 1.0, None, points[:0])
+            return _Where([elite], np.ones(1), elite, None, points[:0])
         settled = n >= config.settled_per_dim * n_dims
         process = GaussianProcess(
             points,
@@ -233,12 +230,12 @@ class LocalSearch:
             bias,
             self._categories.tolist(),
             candidates=candidates,
-            config=config.gp if settled else replace(config.gp, kernels=(matern,)),
+            config=config.gp,
             active=self._active,
         )
         points = process.embed.filled(points)
         order = np.argsort(-process.mean, kind="stable")[:size]
-        is_rugged = self._ask_again(told, candidates[order], process)
+        is_rugged = self._ask_again(told, candidates[order], process) and self._branches is None
         elite = SearchDistribution(points[candidates[order]], self._slots, weights)
         rng = np.random.default_rng(n)  # the same in all workers
         posterior, unordered = Posterior(process), np.flatnonzero(self._categories)
@@ -261,7 +258,7 @@ class LocalSearch:
         modes = [SearchDistribution(group, slots) for group in groups]
         at_argmax = self._nearest(modes, groups, argmax, elite).moved_to(argmax)
         shares = np.array([len(group) for group in groups]) / config.n_samples
-        width, flank = 1.0, None
+        flank = None
         if settled:
             far_starts = far_apart(points[has_value], argmax, config.n_far_starts)
             far_step = config.far_first_step * points.std(axis=0)
@@ -274,16 +271,13 @@ class LocalSearch:
             steps = at_argmax.steps(config.n_flank_steps, rng)
             steps[:, unordered] = 0.0
             flank = posterior.reach(argmax, steps, config.flank_loss)
-            if n >= config.sure_per_dim * n_dims:
-                width = max(1.0, posterior.reach(argmax, steps, config.least_loss))
         bases = points[candidates[: config.n_bases]] if is_rugged else points[:0]
-        return _Where(modes, shares, at_argmax, width, flank, bases)
+        return _Where(modes, shares, at_argmax, flank, bases)
 
     def _ask_again(self, told: Told, best: NDArray[np.intp], process: GaussianProcess) -> bool:
         """Note which of the best trials are to be asked again; return whether it is rugged.
 
-        What the process takes for noise may be what the function is like: values of the same
-        point, one more time, tell these apart.
+        What the process takes for noise may be ruggedness: replicates tell these apart.
         """
         config = self._config
         if process.noise <= config.noisy:

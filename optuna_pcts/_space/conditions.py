@@ -157,13 +157,6 @@ class Activity:
             return axis.slots_at(x)
         return np.where(unknown, -1, axis.slots_at(np.where(unknown, 0.0, x)))
 
-    def branches(self) -> list[tuple[int, int]]:
-        """Return every category of the parents: its axis and its slot."""
-        found = []
-        for dim in self.parents:
-            found += [(dim, slot) for slot in range(self._axes[dim].n_categories)]
-        return found
-
     def way_to(self, dim: int, slot: int, rng: np.random.Generator) -> dict[int, float]:
         """Return positions of an axis and its parents at which it exists and has a value."""
         slots = {dim: slot}

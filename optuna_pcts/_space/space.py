@@ -92,18 +92,24 @@ class SearchSpace:
         """Return whether each axis is active at each point (n, axes); None if all always are."""
         return None if self.is_flat else self._activity.at(points)
 
-    def unseen_branches(self, points: FloatArray) -> list[tuple[int, int]]:
-        """Return which categories of parents (axis, slot) none of some points has."""
+    def rare_branches(self, points: FloatArray) -> list[tuple[int, int]]:
+        """Return the categories of parents (axis, slot) that too few of some points have.
+
+        Each is to be had once, and once more whenever their number has doubled.
+        """
         active = self.active(points)
         if active is None:
             return []
-        seen = set()
+        found = []
         for dim in self._activity.parents:
-            slots = points[active[:, dim], dim] * self._axes[dim].n_categories
-            seen |= {
-                (dim, slot) for slot in np.unique(slots[~np.isnan(slots)].astype(int)).tolist()
-            }
-        return [branch for branch in self._activity.branches() if branch not in seen]
+            n = self._axes[dim].n_categories
+            if n:
+                positions = points[active[:, dim], dim]
+                slots = (positions[~np.isnan(positions)] * n).astype(int)
+                counts = np.bincount(slots, minlength=n)
+                least = max(math.floor(math.log2(max(len(slots), 1) / n)) + 1, 1)
+                found += [(dim, slot) for slot in np.flatnonzero(counts < least).tolist()]
+        return found
 
     def way_to(self, branch: tuple[int, int], rng: np.random.Generator) -> list[float]:
         """Return a point that is in a branch; NaN where it may have any coordinate."""

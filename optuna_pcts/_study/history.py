@@ -17,7 +17,7 @@ FAIL, and retried                           gone: its retry stands for it
 WAITING                                     not yet; but its parameters are known
 ==========================================  =======================================
 
-The fidelity of a report is its step, divided by the steps of a whole evaluation. Their number is
+The fidelity of a report is its step, divided by the steps of a full evaluation. Their number is
 stored with each trial if the pruner says it (``max_resource``); otherwise it is the largest step
 that a completed trial has reported.
 """
@@ -205,7 +205,7 @@ class History:
 
     @property
     def full_step(self) -> int | None:
-        """Steps of a whole evaluation, as far as trials have shown. Fidelities depend on it."""
+        """Steps of a full evaluation, as far as trials have shown. Fidelities depend on it."""
         return self._longest_run.step
 
     def replay(self) -> Iterator[Feedback]:
@@ -332,7 +332,7 @@ class History:
             if status is Status.ASKED:
                 value = self._sign * reported
             if curve is not None:
-                curve = curve[:, np.isfinite(curve[1])]  # what diverged on the way has no line
+                curve = curve[:, np.isfinite(curve[1])]  # non-finite reports are left out
                 curve[1] *= self._sign
                 curve = curve if curve.size else None
         constraints = constraints_of(trial)
@@ -374,7 +374,7 @@ class History:
         return now - clock(trial.datetime_start) > stale_limit(self._stale_after, longest)
 
     def _check_heartbeats(self, now: datetime | None) -> None:
-        """Ask the storage, once per heartbeat, whose heart has stopped."""
+        """Ask the storage, once per heartbeat, which trials have lost theirs."""
         storage = self.storage
         interval = storage.get_heartbeat_interval() if isinstance(storage, BaseHeartbeat) else None
         if interval is None or now is None:

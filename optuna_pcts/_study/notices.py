@@ -28,7 +28,7 @@ class Notices:
             )
 
     def of_constraints(self, study: optuna.Study) -> None:
-        """Say once that constraints are not searched: not to know is worse than to have none."""
+        """Say once that constraints are not searched."""
         if study.study_name not in self._warned_of_constraints:
             self._warned_of_constraints.add(study.study_name)
             _logger.warning(

@@ -100,8 +100,9 @@ class PCTSSampler(BaseSampler):
             or the objective reads :func:`fidelity`: a :class:`DepthFidelity`. Otherwise all
             trials are evaluated at full fidelity.
         local_share:
-            Share of the asks that are drawn around the best trials so far instead of by the
-            tree. They count in the tree like any other trial. 0 is the paper's algorithm.
+            Share of the asks that are local (Thompson samples of a Gaussian process around the
+            best trials) instead of the tree's. They count in the tree like any other trial. 0 is
+            the paper's algorithm.
         prior_std:
             A cell without feedback has the bound that an additive model of all feedback gives
             it, plus this many of the model's residual standard deviations. None is the paper's
@@ -151,7 +152,7 @@ class PCTSSampler(BaseSampler):
             If an argument is not what it should be. The message names it.
     """
 
-    # Whether to store with each trial, for people to see, how many seconds its feedback took: the
+    # Whether to store with each trial, for display, how many seconds its feedback took: the
     # user attribute `pcts:delay`. A dashboard's LiveFigures sees to that, for all samplers of its
     # process. Not otherwise: on a database each attribute costs a twentieth of what a trial costs.
     shows_delays = False
@@ -460,14 +461,14 @@ class PCTSSampler(BaseSampler):
         """Decide how far a trial is evaluated.
 
         Returns:
-            The fidelity, and the steps of a whole evaluation if the pruner knows them.
+            The fidelity, and the steps of a full evaluation if the pruner knows them.
         """
         settings = self.settings.fidelity
-        if is_fixed:  # somebody wants to know, or it is a retry
+        if is_fixed:  # enqueued, or a retry
             retried = recorded_proposal(trial)
             fidelity = 1.0 if retried is None else retried.fidelity
         elif is_last or settings.is_full(trial.number) or proposal.kind is Kind.ANSWER:
-            fidelity = 1.0  # where the answer may be, nothing is left half done
+            fidelity = 1.0  # always around the posterior mean argmax
         else:
             fidelity = proposal.fidelity
         if not isinstance(pruner, PCTSPruner):

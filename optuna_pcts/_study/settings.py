@@ -1,4 +1,4 @@
-"""What a search goes by, and the tree of a study that somebody else searches."""
+"""Settings of a search, and the tree of any study."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from optuna_pcts._arrays import FloatArray
 
 
 class Status(enum.Enum):
-    """Where a trial stands between question and answer."""
+    """State of a trial: asked, told, gone."""
 
     ASKED = enum.auto()
     TOLD = enum.auto()
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
     """Who proposes a point."""
 
     LOCAL = enum.auto()  # around the best trials
-    ANSWER = enum.auto()  # close to what would be the answer now
+    ANSWER = enum.auto()  # close to the posterior mean argmax
     LEVEL = enum.auto()  # the best leaf of a depth
     BOUND = enum.auto()  # the leaf with the largest bound
 
@@ -54,7 +54,7 @@ class ProposalRecord:
     depth: int
     point: Mapping[str, float]  # position in the unit cube, by parameter
     fidelity: float = 1.0  # at which the trial is to be evaluated
-    max_resource: int | None = None  # steps of a whole evaluation, if the pruner knows
+    max_resource: int | None = None  # steps of a full evaluation, if the pruner knows
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """What to expect of a cell without feedback: an additive model of all feedback so far.
 
-In HOO a cell without feedback has an infinite bound, so every child of a good cell is paid for,
-however hopeless. Here cells share what they know: a constant plus a linear and a quadratic term
-per parameter (a term for each category) is fitted to all rewards by ridge regression. It is crude,
-and need not be more: it only ranks children that nobody has tried, and the first feedback of a
-cell replaces it.
+In HOO a cell without feedback has an infinite bound, so every child of a good cell is evaluated.
+Here cells share what they know: a constant plus a linear and a quadratic term per parameter (a term
+for each category) is fitted to all rewards by ridge regression. It is crude, and need not be more:
+it only ranks children without feedback, and the first feedback of a cell replaces it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from optuna_pcts._arrays import FloatArray
 
 
-# Weight of the ridge, in trials: keeps terms small that few trials speak for.
+# Weight of the ridge, in trials: shrinks terms supported by few trials.
 _RIDGE = 0.1
 
 

@@ -1,4 +1,4 @@
-"""What the cells know: rewards summed up the path, and from them the bounds and Bmin."""
+"""Statistics of the cells: rewards summed up the path, and from them the bounds and Bmin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LAST = 1e6
 
 
 class Statistics(Partition):
-    """Cells with the statistics of the trials inside them, and what these promise.
+    """Cells with the statistics of the trials inside them, and their bounds.
 
     Args:
         splitter:
@@ -121,7 +121,7 @@ class Statistics(Partition):
 
     @property
     def has_nothing_left(self) -> bool:
-        """Whether many trials are as good as the best, as far as anybody cares."""
+        """Whether many trials are as good as the best, up to rounding."""
         self.learned_from()
         return self._rewards.has_nothing_left
 

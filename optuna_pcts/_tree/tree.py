@@ -26,7 +26,7 @@ Two rules make the tree a function of the *set* of trials, whatever the order th
    at once, without waiting for its feedback.
 
 A cell is asked while it is empty. A leaf that holds a trial (the middle child above, or one where
-somebody else's trial fell) is split and the walk goes on. Only a cell of one single value is
+a foreign trial fell) is split and the walk goes on. Only a cell of one single value is
 asked again: that is a replicate.
 
 A cell without feedback has an infinite bound, as in HOO, or what a model of all feedback expects
@@ -110,7 +110,7 @@ class Tree(Statistics):
     def ask_ahead(self, n: int) -> list[Leaf]:
         """Ask for the next cells, as if centres were asked and no feedback came in the meantime.
 
-        They count as asked from then on, so this is for a tree that nobody searches with.
+        They count as asked from then on, so this is only for a tree that no search uses.
         """
         rng = np.random.default_rng(0)
         leaves = []
