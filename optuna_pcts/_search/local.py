@@ -205,8 +205,8 @@ class LocalSearch:
         """Fit distributions to where the best point may be, and around the posterior mean argmax.
 
         Under noise the best observed values are biased by selection, and a distribution fitted to
-        them is as wide as the noise, however many trials there are. A Gaussian process corrects for
-        that, and says where around them it may be better still.
+        them is as wide as the noise, however many trials there are. A Gaussian process corrects
+        for that, and says where around them it may be better still.
         """
         config = self._config
         points, rewards, bias = told.points, told.rewards, told.bias

@@ -1,8 +1,8 @@
 """What to expect of a cell without feedback: an additive model of all feedback so far.
 
 In HOO a cell without feedback has an infinite bound, so every child of a good cell is evaluated.
-Here cells share what they know: a constant plus a linear and a quadratic term per parameter (a term
-for each category) is fitted to all rewards by ridge regression. It is crude, and need not be more:
+Here cells share what they know: a constant plus a linear and a quadratic term per parameter (a
+term for each category) is fitted to all rewards by ridge regression. It is crude, and need not be more:
 it only ranks children without feedback, and the first feedback of a cell replaces it.
 """
 
