@@ -2,8 +2,8 @@
 
 In HOO a cell without feedback has an infinite bound, so every child of a good cell is evaluated.
 Here cells share what they know: a constant plus a linear and a quadratic term per parameter (a
-term for each category) is fitted to all rewards by ridge regression. It is crude, and need not be more:
-it only ranks children without feedback, and the first feedback of a cell replaces it.
+term for each category) is fitted to all rewards by ridge regression. It is crude, and need not be
+more: it only ranks children without feedback, and the first feedback of a cell replaces it.
 """
 
 from __future__ import annotations
