@@ -48,7 +48,8 @@ def reward(points: FloatArray) -> FloatArray:
     kind, p, q, x = points.T
     value = -((x - 0.3) ** 2) - np.where(kind < 1 / 3, 0.5 + (p - 0.2) ** 2, 0.0)
     is_b = (kind > 1 / 3) & (kind < 2 / 3)
-    return value - np.where(is_b, (q - 0.7) ** 2, 0.0) - np.where(kind > 2 / 3, 0.8, 0.0)
+    rewards: FloatArray = value - np.where(is_b, (q - 0.7) ** 2, 0.0)
+    return rewards - np.where(kind > 2 / 3, 0.8, 0.0)
 
 
 def test_local_asks_are_in_the_best_branch_and_good_there() -> None:
