@@ -34,11 +34,12 @@ class LocalSearchConfig:
     nothing_left_share: float = 0.9
     """The same where nothing is left to gain: something better can only be elsewhere."""
 
-    rare_branch_share: float = 0.5
+    new_branch_share: float = 0.5
     """Where parameters are conditional, every other ask is in a branch (a category of a parent)
-    that no trial has been in, or none since the number of trials has doubled, as long as there is
-    one: each is tried soon, whatever is known of others, and given up slowly. Otherwise its cells
-    compete like all others."""
+    that no trial has been in, as long as there is one: each is tried soon, whatever is known of
+    others. From then on its cells compete like all others. (To try each again whenever the number
+    of trials has doubled brought nothing: 1.03 +- .05 times the regret of
+    `benchmarks.conditional`.)"""
 
     # When to fit.
 

@@ -161,8 +161,8 @@ class Engine:
         knows_all: bool,
     ) -> Iterator[Proposal | None]:
         """Yield what each proposer proposes whose turn it may be, and last what the bounds say."""
-        if not self.space.is_flat and not fixed and rng.random() < self._config.rare_branch_share:
-            yield self._in_rare_branch(number, rng, spread)
+        if not self.space.is_flat and not fixed and rng.random() < self._config.new_branch_share:
+            yield self._in_new_branch(number, rng, spread)
         turn = rng.random()
         is_local = turn < local_share and not fixed
         if not is_local and not fixed and local_share > 0 and turn < (1 + local_share) / 2:
@@ -210,14 +210,14 @@ class Engine:
         leaf = self.tree.select_level(rng)
         return None if leaf is None else self._in_leaf(leaf, spread, rng, Kind.LEVEL)
 
-    def _in_rare_branch(
+    def _in_new_branch(
         self, number: int, rng: np.random.Generator, spread: float
     ) -> Proposal | None:
-        """Return a point in a branch that hardly any trial has been in; None if there is none."""
-        rare = self.space.rare_branches(self.tree.asked_points())
-        if not rare:
+        """Return a point in a branch that no trial has been in; None if there is none."""
+        new = self.space.new_branches(self.tree.asked_points())
+        if not new:
             return None
-        way = self.space.way_to(rare[int(rng.integers(len(rare)))], rng)
+        way = self.space.way_to(new[int(rng.integers(len(new)))], rng)
         leaf = self.tree.select(number, rng, way)
         proposal = self._in_leaf(leaf, spread, rng, Kind.BOUND)
         point = [x if y != y else y for x, y in zip(proposal.point, way)]

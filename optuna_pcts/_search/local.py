@@ -235,7 +235,7 @@ class LocalSearch:
         )
         points = process.embed.filled(points)
         order = np.argsort(-process.mean, kind="stable")[:size]
-        is_rugged = self._ask_again(told, candidates[order], process) and self._branches is None
+        is_rugged = self._ask_again(told, candidates[order], process)
         elite = SearchDistribution(points[candidates[order]], self._slots, weights)
         rng = np.random.default_rng(n)  # the same in all workers
         posterior, unordered = Posterior(process), np.flatnonzero(self._categories)

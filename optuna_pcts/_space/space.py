@@ -92,11 +92,8 @@ class SearchSpace:
         """Return whether each axis is active at each point (n, axes); None if all always are."""
         return None if self.is_flat else self._activity.at(points)
 
-    def rare_branches(self, points: FloatArray) -> list[tuple[int, int]]:
-        """Return the categories of parents (axis, slot) that too few of some points have.
-
-        Each is to be had once, and once more whenever their number has doubled.
-        """
+    def new_branches(self, points: FloatArray) -> list[tuple[int, int]]:
+        """Return the categories of parents (axis, slot) that none of some points has."""
         active = self.active(points)
         if active is None:
             return []
@@ -106,9 +103,8 @@ class SearchSpace:
             if n:
                 positions = points[active[:, dim], dim]
                 slots = (positions[~np.isnan(positions)] * n).astype(int)
-                counts = np.bincount(slots, minlength=n)
-                least = max(math.floor(math.log2(max(len(slots), 1) / n)) + 1, 1)
-                found += [(dim, slot) for slot in np.flatnonzero(counts < least).tolist()]
+                is_new = np.bincount(slots, minlength=n) == 0
+                found += [(dim, slot) for slot in np.flatnonzero(is_new).tolist()]
         return found
 
     def way_to(self, branch: tuple[int, int], rng: np.random.Generator) -> list[float]:

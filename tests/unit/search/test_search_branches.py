@@ -1,4 +1,4 @@
-"""Local asks in branches, and branches that hardly any trial has been in."""
+"""Local asks in branches, and branches that no trial has been in."""
 
 from __future__ import annotations
 
@@ -106,19 +106,19 @@ def test_points_are_grouped_by_what_exists_there() -> None:
         assert (again == axes).all()
 
 
-def test_a_branch_is_rare_until_it_was_tried_as_often_as_trials_have_doubled() -> None:
+def test_a_branch_is_new_until_a_trial_is_in_it() -> None:
     space = cube()
     kind = space.names.index("kind")
-    assert space.rare_branches(np.empty((0, 4))) == [(kind, 0), (kind, 1), (kind, 2)]
+    assert space.new_branches(np.empty((0, 4))) == [(kind, 0), (kind, 1), (kind, 2)]
     points = np.full((40, 4), 0.5)
     points[:, kind] = 1 / 6
-    points[:3, kind], points[3:7, kind] = 0.5, 5 / 6
-    assert space.rare_branches(points) == [(kind, 1)]  # log2(40 / 3) = 3.7: four times
-    assert space.rare_branches(points[:20]) == []
+    assert space.new_branches(points) == [(kind, 1), (kind, 2)]
+    points[7, kind] = 0.5
+    assert space.new_branches(points) == [(kind, 2)]
     rng = np.random.default_rng(0)
     for branch in [(kind, 1), (space.names.index("kind"), 2)]:
         way = space.way_to(branch, rng)
         assert way[kind] * 3 // 1 == branch[1]
         assert sum(x == x for x in way) == 1
     flat = SearchSpace({"x": UNIT})
-    assert flat.rare_branches(np.empty((0, 1))) == []
+    assert flat.new_branches(np.empty((0, 1))) == []
