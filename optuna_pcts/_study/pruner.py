@@ -14,6 +14,13 @@ from optuna_pcts._checks import check_integer
 from optuna_pcts._study.attributes import record_use_of_fidelity
 from optuna_pcts._study.attributes import recorded_proposal
 from optuna_pcts._study.unwrap import sampler_of
+from optuna_pcts._tree.fidelity import DepthFidelity
+from optuna_pcts._tree.messages import Kind
+from optuna_pcts._tree.messages import Proposal
+
+
+# The lowest fidelity of an objective that sizes its own work, unless the settings say otherwise.
+_LEAST_FIDELITY = 0.05
 
 
 class PCTSPruner(BasePruner):
@@ -146,3 +153,45 @@ def fidelity(trial: BaseTrial) -> float:
             stacklevel=2,
         )
     return 1.0
+
+
+def fidelity_of(
+    trial: FrozenTrial,
+    proposal: Proposal,
+    pruner: BasePruner,
+    settings: DepthFidelity,
+    *,
+    is_fixed: bool,
+    is_last: bool,
+) -> tuple[float, int | None]:
+    """Decide how far a trial is evaluated.
+
+    Args:
+        trial:
+            The trial.
+        proposal:
+            What is proposed for it.
+        pruner:
+            The pruner of the study.
+        settings:
+            What the user has chosen.
+        is_fixed:
+            Whether somebody has fixed parameters.
+        is_last:
+            Whether the study is about to end.
+
+    Returns:
+        The fidelity, and the steps of a full evaluation if the pruner knows them.
+    """
+    if is_fixed:  # enqueued, or a retry
+        retried = recorded_proposal(trial)
+        fidelity = 1.0 if retried is None else retried.fidelity
+    elif is_last or settings.is_full(trial.number) or proposal.kind is Kind.ANSWER:
+        fidelity = 1.0  # always around the posterior mean argmax
+    else:
+        fidelity = proposal.fidelity
+    if not isinstance(pruner, PCTSPruner):
+        least = _LEAST_FIDELITY if settings.minimum is None else settings.minimum
+        return max(fidelity, least), None
+    step = pruner.last_step(max(fidelity, settings.minimum or 0.0))
+    return step / pruner.max_resource, pruner.max_resource

@@ -17,7 +17,6 @@ import zlib
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
@@ -33,13 +32,12 @@ from optuna_pcts._study.attributes import record_delay
 from optuna_pcts._study.attributes import recorded_proposal
 from optuna_pcts._study.history import History
 from optuna_pcts._study.notices import Notices
+from optuna_pcts._study.pruner import fidelity_of
 from optuna_pcts._study.pruner import PCTSPruner
 from optuna_pcts._study.settings import SearchSettings
 from optuna_pcts._study.unwrap import fixed_params_of
 from optuna_pcts._study.unwrap import pruner_of
 from optuna_pcts._tree.fidelity import DepthFidelity
-from optuna_pcts._tree.messages import Kind
-from optuna_pcts._tree.messages import Proposal
 from optuna_pcts._tree.messages import ProposalRecord
 from optuna_pcts._tree.policies import DUCBV
 from optuna_pcts._tree.policies import Policy
@@ -50,8 +48,6 @@ from optuna_pcts._tree.smoothness import UnknownSmoothness
 # A space that changes, or parts of it that somebody fixes, has a tree each; old ones are dropped.
 _MAX_ENGINES = 4
 
-# The lowest fidelity of an objective that sizes its own work, unless the settings say otherwise.
-_LEAST_FIDELITY = 0.05
 # What a copy of the sampler does not take with it.
 _CACHE = ("_pid", "_lock", "_history", "_engines", "_read_for", "_full_step", "_positions")
 # Of so many of the newest trials the positions of all axes are kept.
@@ -261,8 +257,13 @@ class PCTSSampler(BaseSampler):
         positions = dict(zip(engine.space.names, proposal.point))
         self._remember(trial, positions)
         if proposal.asked is not None:
-            fidelity, resource = self._fidelity_of(
-                trial, proposal, pruner_of(study), is_fixed=bool(fixed), is_last=is_last
+            fidelity, resource = fidelity_of(
+                trial,
+                proposal,
+                pruner_of(study),
+                self.settings.fidelity,
+                is_fixed=bool(fixed),
+                is_last=is_last,
             )
             point = engine.space.existing(proposal.asked)
             record(study, trial, ProposalRecord(proposal.depth, point, fidelity, resource))
@@ -446,36 +447,6 @@ class PCTSSampler(BaseSampler):
         if self._seed is None:
             self._seed = secrets.randbits(64)
         return np.random.default_rng([self._seed, trial.number, zlib.crc32(purpose.encode())])
-
-    # ------------------------------------------------------------------ fidelity
-
-    def _fidelity_of(
-        self,
-        trial: FrozenTrial,
-        proposal: Proposal,
-        pruner: BasePruner,
-        *,
-        is_fixed: bool,
-        is_last: bool,
-    ) -> tuple[float, int | None]:
-        """Decide how far a trial is evaluated.
-
-        Returns:
-            The fidelity, and the steps of a full evaluation if the pruner knows them.
-        """
-        settings = self.settings.fidelity
-        if is_fixed:  # enqueued, or a retry
-            retried = recorded_proposal(trial)
-            fidelity = 1.0 if retried is None else retried.fidelity
-        elif is_last or settings.is_full(trial.number) or proposal.kind is Kind.ANSWER:
-            fidelity = 1.0  # always around the posterior mean argmax
-        else:
-            fidelity = proposal.fidelity
-        if not isinstance(pruner, PCTSPruner):
-            least = _LEAST_FIDELITY if settings.minimum is None else settings.minimum
-            return max(fidelity, least), None
-        step = pruner.last_step(max(fidelity, settings.minimum or 0.0))
-        return step / pruner.max_resource, pruner.max_resource
 
     # ------------------------------------------------------------------ errors and warnings
 
