@@ -28,7 +28,7 @@ _ANYWHERE = 0.5
 
 
 class Branches:
-    """The branches that trials are in.
+    """The branches that some trials are in.
 
     Args:
         points:
@@ -39,16 +39,6 @@ class Branches:
 
     def __init__(self, points: FloatArray, active: BoolArray) -> None:
         self._points, self._active = points, active
-
-    @property
-    def n_active(self) -> int:
-        """Number of axes that exist at a point, on average, rounded up."""
-        return int(np.ceil(self._active.sum() / max(len(self._active), 1)))
-
-    def best_of_each(self) -> NDArray[np.intp]:
-        """Return the best trial of each branch."""
-        _, first = np.unique(self._active, axis=0, return_index=True)
-        return np.sort(first)
 
     def filled(self, point: FloatArray, known: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Return a point with positions for axes of which nothing is known in its branch.

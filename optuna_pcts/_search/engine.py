@@ -75,6 +75,7 @@ class Engine:
         )
         self._on_failure = on_failure
         self._config = config
+        self._knows_branches = False  # whether trials have been in all of them
         self.is_valid = True
 
     def fold(self, feedback: Feedback) -> None:
@@ -102,6 +103,7 @@ class Engine:
             tree.tell(number, feedback.value, feedback.fidelity, ended=False)
         elif status is Status.GONE:
             tree.remove(number)
+            self._knows_branches = False  # it may have been the only one in its own
 
     def knows(self, number: int) -> bool:
         """Whether the whole point of a trial is known."""
@@ -162,7 +164,7 @@ class Engine:
     ) -> Iterator[Proposal | None]:
         """Yield what each proposer proposes whose turn it may be, and last what the bounds say."""
         if not self.space.is_flat and not fixed and rng.random() < self._config.new_branch_share:
-            yield self._in_new_branch(number, rng, spread)
+            yield None if self._knows_branches else self._in_new_branch(number, rng, spread)
         turn = rng.random()
         is_local = turn < local_share and not fixed
         if not is_local and not fixed and local_share > 0 and turn < (1 + local_share) / 2:
@@ -216,6 +218,7 @@ class Engine:
         """Return a point in a branch that no trial has been in; None if there is none."""
         new = self.space.new_branches(self.tree.asked_points())
         if not new:
+            self._knows_branches = True
             return None
         way = self.space.way_to(new[int(rng.integers(len(new)))], rng)
         leaf = self.tree.select(number, rng, way)

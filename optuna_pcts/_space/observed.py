@@ -12,6 +12,7 @@ from itertools import pairwise
 import math
 from operator import attrgetter
 from typing import Any
+from typing import NamedTuple
 
 from optuna.distributions import BaseDistribution
 from optuna.distributions import FloatDistribution
@@ -72,6 +73,8 @@ class ObservedSpace:
         self._checkpoint = Checkpoint(_GROWTH)
         self._learned: _Learned | None = None
         self._parameters: Parameters | None = None
+        self._current: dict[str, _Current] = {}  # how each parameter is used now
+        self._touched: set[str] = set()  # those for which that must be looked up anew
 
     def names(self) -> set[str]:
         """Return every parameter that any trial had."""
@@ -84,6 +87,7 @@ class ObservedSpace:
     def observe(self, trial: FrozenTrial) -> None:
         """Learn from the parameters a trial has so far."""
         self._newest = max(self._newest, trial.number if trial.distributions else -1)
+        self._touched.update(trial.distributions)
         for name, distribution in trial.distributions.items():
             uses = self._used.setdefault(name, [])
             for use in reversed(uses):
@@ -149,21 +153,15 @@ class ObservedSpace:
 
     def _found(self) -> tuple[dict[str, _Use], frozenset[str]]:
         """Return how each parameter is used now, and those whose range goes back and forth."""
-        found, floating = {}, set()
-        for name, uses in sorted(self._used.items()):
-            newest = max(uses, key=attrgetter("last"))
-            others = max((use.last for use in uses if use is not newest), default=-1)
-            by_first = sorted(uses, key=attrgetter("first"))
-            in_turn = all(a.last < b.first for a, b in pairwise(by_first))
-            # Each came after all others, or at least the newest trials have no other.
-            n_agreeing = max(_N_AGREEING, int(newest.last * _AGREEING_SHARE))
-            agrees = newest.n_after(others) >= _N_AGREEING and newest.last - others >= n_agreeing
-            if len(uses) > _MAX_RANGES or not (in_turn or agrees):
-                floating.add(name)
-                newest = max(uses, key=lambda use: (not use.distribution.single(), use.last))
-            if not newest.distribution.single():
-                found[name] = newest
-        return found, frozenset(floating & set(found))
+        for name in self._touched:
+            self._current[name] = _current(self._used[name])
+        self._touched.clear()
+        found = {
+            name: current.use
+            for name, current in sorted(self._current.items())
+            if not current.use.distribution.single()
+        }
+        return found, frozenset(n for n in found if self._current[n].is_floating)
 
     def _learn(self, found: Mapping[str, _Use], floating: frozenset[str]) -> _Learned:
         """Return the conditions, learned anew if it is time or the parents' ranges are others."""
@@ -239,6 +237,29 @@ class _Use:
         if i == len(self.newest) or self.newest[i] != number:
             self.newest.insert(i, number)
             del self.newest[:-_N_AGREEING]
+
+
+class _Current(NamedTuple):
+    """How a parameter is used now."""
+
+    use: _Use
+    is_floating: bool  # its range goes back and forth
+
+
+def _current(uses: Sequence[_Use]) -> _Current:
+    newest = max(uses, key=attrgetter("last"))
+    if len(uses) == 1:
+        return _Current(newest, False)
+    others = max(use.last for use in uses if use is not newest)
+    by_first = sorted(uses, key=attrgetter("first"))
+    in_turn = all(a.last < b.first for a, b in pairwise(by_first))
+    # Each came after all others, or at least the newest trials have no other.
+    n_agreeing = max(_N_AGREEING, int(newest.last * _AGREEING_SHARE))
+    agrees = newest.n_after(others) >= _N_AGREEING and newest.last - others >= n_agreeing
+    if len(uses) <= _MAX_RANGES and (in_turn or agrees):
+        return _Current(newest, False)
+    wide = max(uses, key=lambda use: (not use.distribution.single(), use.last))
+    return _Current(wide, True)
 
 
 class _Learned:

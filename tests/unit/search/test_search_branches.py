@@ -80,7 +80,6 @@ def test_what_nothing_is_known_of_comes_from_a_good_trial_or_from_anywhere() -> 
     points = np.array([[0.5, 0.2, 0.9], [0.1, 0.8, 0.5]])
     active = np.array([[True, True, False], [True, False, True]])
     branches = Branches(points, active)
-    assert branches.n_active == 2
     rng = np.random.default_rng(0)
     known = np.array([True, False, False])
     filled = np.array([branches.filled(np.full(3, 0.4), known, rng) for _ in range(400)])
