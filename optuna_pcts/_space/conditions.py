@@ -210,9 +210,9 @@ def _compiled(
     return dim, axis, list(accumulate(is_allowed, initial=0))
 
 
-def is_parent(distribution: BaseDistribution) -> bool:
+def is_parent(name: str, distribution: BaseDistribution) -> bool:
     """Whether conditions may depend on a parameter."""
-    axis = axis_of("", distribution)
+    axis = axis_of(name, distribution)
     return isinstance(axis, DiscreteAxis) and axis.n_values <= MAX_PARENT_VALUES
 
 
@@ -276,7 +276,7 @@ def _checked(
     clauses = []
     for parent, values in parents.items():
         _is_known(parent, search_space, "parent")
-        if not is_parent(search_space[parent]):
+        if not is_parent(parent, search_space[parent]):
             raise ValueError(
                 f"Parameter `{name}` cannot depend on `{parent}`: {search_space[parent]} is not "
                 f"discrete, or has more than {MAX_PARENT_VALUES} values."

@@ -81,7 +81,7 @@ def learn_conditions(
         return {}
     candidates = []
     for name, count in zip(names, counts.tolist()):
-        if count and name in distributions and is_parent(distributions[name]):
+        if count and name in distributions and is_parent(name, distributions[name]):
             axis = axis_of(name, distributions[name])
             assert isinstance(axis, DiscreteAxis)
             codes = np.array([_slot(axis, row, name) for row in rows], dtype=np.intp)

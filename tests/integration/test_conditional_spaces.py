@@ -354,6 +354,27 @@ def test_conditions_are_told_where_people_look(tmp_path: Path) -> None:
     assert "kernel: rbf" in text
 
 
+def test_conditions_of_a_given_space_are_learned_unless_it_is_said_that_there_are_none() -> None:
+    space: dict[str, BaseDistribution] = {
+        "kind": CategoricalDistribution(["a", "b"]),
+        "p": FloatDistribution(0, 1),
+        "q": FloatDistribution(0, 1),
+    }
+
+    def objective(trial: optuna.Trial) -> float:
+        if trial.suggest_categorical("kind", ["a", "b"]) == "a":
+            return trial.suggest_float("p", 0, 1)
+        return trial.suggest_float("q", 0, 1)
+
+    learns = Watched(seed=0, search_space=space)
+    study = run_study(objective, 30, learns)
+    assert not learns.blind
+    assert all(learns.proposed[t.number] == set(t.params) for t in study.trials[20:])
+    flat = Watched(seed=0, search_space=space, conditions={})
+    run_study(objective, 30, flat)
+    assert all(proposed == set(space) for proposed in flat.proposed.values())
+
+
 def test_a_given_configuration_space() -> None:
     cs = pytest.importorskip("ConfigSpace")
     space = cs.ConfigurationSpace()
