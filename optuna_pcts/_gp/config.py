@@ -65,6 +65,9 @@ class GPConfig:
     """Trials closer than this support each other, in spreads, root mean square over the axes: most
     of the candidates are further from each other."""
 
+    few_have: int = 2
+    """An axis that fewer of the candidates have is left out: it tells nothing about them."""
+
     category_distance: float = 2.0
     """How far apart two categories are, in spreads: somewhat more than two candidates are along an
     ordered axis, which is the square root of 2 (root mean square)."""

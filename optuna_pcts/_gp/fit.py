@@ -31,10 +31,6 @@ from optuna_pcts._gp.setting import Setting
 from optuna_pcts._gp.setting import shares_of
 
 
-# An axis that fewer of the candidates have tells nothing about them.
-_FEW_HAVE = 2
-
-
 class GaussianProcess:
     """A Gaussian process, averaged over its settings.
 
@@ -111,7 +107,7 @@ class GaussianProcess:
             fill = mean_of(points[candidates], exists[candidates])
             points = np.where(exists, points, fill)
             spread = spread_of(points[candidates], exists[candidates])
-            used = exists[candidates].sum(axis=0) >= _FEW_HAVE
+            used = exists[candidates].sum(axis=0) >= config.few_have
         data = some_of_each_distance(points, candidates, spread, config.n_data)
         rows = np.concatenate([candidates, data[~np.isin(data, candidates)]])
         points, values, bias = points[rows], values[rows], bias[rows]

@@ -7,24 +7,14 @@ in one branch, from what is good in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from optuna_pcts._arrays import FloatArray
+from optuna_pcts._search.config import LocalSearchConfig
 
 
 BoolArray = NDArray[np.bool_]
-# Whether each axis exists at each point; None if all always do.
-Active = Callable[[FloatArray], BoolArray | None]
-
-# So many of the best trials that have an axis say where to begin along it, with so much noise, in
-# the cube's side; ...
-_N_DONORS = 8
-_STEP = 0.1
-# ... but this part of the points begins anywhere: they may all be alike.
-_ANYWHERE = 0.5
 
 
 class Branches:
@@ -35,10 +25,12 @@ class Branches:
             Where the trials are, the best first.
         active:
             Which axes exist there.
+        config:
+            The constants.
     """
 
-    def __init__(self, points: FloatArray, active: BoolArray) -> None:
-        self._points, self._active = points, active
+    def __init__(self, points: FloatArray, active: BoolArray, config: LocalSearchConfig) -> None:
+        self._points, self._active, self._config = points, active, config
 
     def filled(self, point: FloatArray, known: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Return a point with positions for axes of which nothing is known in its branch.
@@ -49,11 +41,11 @@ class Branches:
         if not missing.any():
             return point
         filled = np.where(missing, rng.random(len(point)), point)
-        step = _STEP * rng.standard_normal(len(point))
-        if rng.random() < _ANYWHERE:
+        step = self._config.donor_step * rng.standard_normal(len(point))
+        if rng.random() < self._config.anywhere:
             return filled
         n_had = self._active[:, missing].sum(axis=1)
-        donors = np.flatnonzero(n_had == n_had.max(initial=0))[:_N_DONORS]
+        donors = np.flatnonzero(n_had == n_had.max(initial=0))[: self._config.n_donors]
         donor = donors[rng.integers(len(donors))]
         taken = missing & self._active[donor]
         near: FloatArray = np.clip(self._points[donor] + step, 0.0, 1.0)

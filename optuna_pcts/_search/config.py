@@ -146,6 +146,22 @@ class LocalSearchConfig:
     """Unordered coordinates of a point that are drawn from all their values, on average: the
     best trials may all have the same one, and never try another. (Ablation: "no mutations".)"""
 
+    # Parameters that exist in some branches only.
+
+    n_known: int = 512
+    """So many of the best trials are kept for other branches: it bounds what a draw costs."""
+
+    n_donors: int = 8
+    """Along axes that do not exist where a point comes from, it has the coordinates of one of so
+    many of the best trials that have them: enough to differ."""
+
+    donor_step: float = 0.1
+    """... with so much noise, in the cube's side: what is good there need not be so here."""
+
+    anywhere: float = 0.5
+    """... but for this part of the points, which have any coordinates there: those trials may all
+    be alike."""
+
     # Rugged functions.
 
     noisy: float = 0.01

@@ -38,10 +38,6 @@ from optuna_pcts._tree.repeats import repeats_of
 from optuna_pcts._tree.tree import Tree
 
 
-# So many of the best trials say where to begin in other branches.
-_N_KNOWN = 512
-
-
 class Drawn(NamedTuple):
     """A point to ask."""
 
@@ -314,8 +310,8 @@ class LocalSearch:
         if active is None or not len(active):
             return None
         self._n_dims = int(np.ceil(active.sum() / len(active)))
-        best = np.lexsort((-np.arange(len(active)), -told.rewards))[:_N_KNOWN]
-        return Branches(told.points[best], active[best])
+        best = np.lexsort((-np.arange(len(active)), -told.rewards))[: self._config.n_known]
+        return Branches(told.points[best], active[best], self._config)
 
     def _starts(
         self,

@@ -26,6 +26,7 @@ from optuna_pcts._space.conditions import Clause
 from optuna_pcts._space.conditions import Condition
 from optuna_pcts._space.learning import learn_conditions
 from optuna_pcts._space.parameters import Parameters
+from optuna_pcts._space.parameters import POSITION
 from optuna_pcts._tree.refit import Checkpoint
 
 
@@ -131,7 +132,7 @@ class ObservedSpace:
         learned = self._learn(found, floating)
         oldest = self._newest - max(_RECENT, int(self._newest * _RECENT_SHARE))
         distributions = {
-            name: use.distribution
+            name: POSITION if name in floating else use.distribution
             for name, use in found.items()
             if (
                 name not in learned.given_up

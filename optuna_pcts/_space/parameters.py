@@ -8,12 +8,15 @@ from dataclasses import field
 from typing import Any
 
 from optuna.distributions import BaseDistribution
+from optuna.distributions import FloatDistribution
 
 from optuna_pcts._space.axes import axis_of
 from optuna_pcts._space.axes import DiscreteAxis
 from optuna_pcts._space.conditions import Condition
 
 
+# What stands for the distribution of a parameter that has another one in each trial.
+POSITION = FloatDistribution(0.0, 1.0)
 # A parameter that somebody fixes at a value that is not known.
 UNKNOWN = object()
 
@@ -29,7 +32,7 @@ class Parameters:
             When each conditional one is active.
         floating:
             Those whose distribution differs from trial to trial: what is searched is the position
-            of their value within it. The one given here is that of some trial.
+            of their value within it.
     """
 
     distributions: Mapping[str, BaseDistribution]
@@ -51,7 +54,8 @@ class Parameters:
                 for clause in condition
             )
         }
-        return Parameters(distributions, conditions, self.floating & set(distributions))
+        floating = frozenset(n for n, d in distributions.items() if d is POSITION)
+        return Parameters(distributions, conditions, floating)
 
     def without(self, fixed: Mapping[str, Any]) -> Parameters:
         """Return what is left if somebody fixes some parameters.

@@ -14,6 +14,7 @@ from optuna_pcts import Smoothness
 from optuna_pcts._arrays import FloatArray
 from optuna_pcts._search.branches import Branches
 from optuna_pcts._search.branches import in_branches
+from optuna_pcts._search.config import LocalSearchConfig
 from optuna_pcts._search.local import LocalSearch
 from optuna_pcts._space.conditions import checked_conditions
 from optuna_pcts._space.space import SearchSpace
@@ -79,7 +80,7 @@ def test_local_asks_are_in_the_best_branch_and_good_there() -> None:
 def test_what_nothing_is_known_of_comes_from_a_good_trial_or_from_anywhere() -> None:
     points = np.array([[0.5, 0.2, 0.9], [0.1, 0.8, 0.5]])
     active = np.array([[True, True, False], [True, False, True]])
-    branches = Branches(points, active)
+    branches = Branches(points, active, LocalSearchConfig())
     rng = np.random.default_rng(0)
     known = np.array([True, False, False])
     filled = np.array([branches.filled(np.full(3, 0.4), known, rng) for _ in range(400)])
