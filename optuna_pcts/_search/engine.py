@@ -98,9 +98,16 @@ class Engine:
                 feedback.fidelity,
                 ended_at=feedback.ended_at,
                 curve=feedback.curve,
+                violations=feedback.violations,
             )
         elif status is Status.ASKED and feedback.value == feedback.value:
-            tree.tell(number, feedback.value, feedback.fidelity, ended=False)
+            tree.tell(
+                number,
+                feedback.value,
+                feedback.fidelity,
+                ended=False,
+                violations=feedback.violations,
+            )
         elif status is Status.GONE:
             tree.remove(number)
             self._knows_branches = False  # it may have been the only one in its own

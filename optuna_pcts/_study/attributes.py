@@ -5,8 +5,9 @@ Anybody can write to a shared storage, so what is read is checked first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from numbers import Real
+import sys
 import time
 from typing import Any
 from typing import TypeGuard
@@ -113,7 +114,27 @@ def enqueued_params(trial: FrozenTrial) -> dict[str, Any]:
 
 def is_feasible(trial: FrozenTrial) -> bool:
     """Whether a trial violates none of its constraints; one without any is feasible."""
-    return hold(constraints_of(trial))
+    return not violations_of(trial)
+
+
+def violations_of(trial: FrozenTrial) -> dict[str, float]:
+    """Return by how much a trial violates each constraint that it does.
+
+    What is no number cannot be known to hold, nor does NaN: these are infinite.
+    """
+    return {
+        name: _amount(value)
+        for name, value in constraints_of(trial).items()
+        if not (isinstance(value, Real) and value <= 0)
+    }
+
+
+def _amount(value: object) -> float:
+    try:
+        amount = float(value) if isinstance(value, Real) else math.inf
+    except OverflowError:  # a whole number that is larger than a float can be
+        amount = math.inf
+    return math.inf if amount != amount else max(amount, sys.float_info.min)
 
 
 def constraints_of(trial: FrozenTrial) -> dict[str, object]:
@@ -128,11 +149,6 @@ def constraints_of(trial: FrozenTrial) -> dict[str, object]:
         (k.removeprefix(prefix), attributes[k]) for k in attributes if k.startswith(prefix)
     )
     return found
-
-
-def hold(constraints: Mapping[str, object]) -> bool:
-    # NaN, and what is no number, counts as violated.
-    return all(isinstance(value, Real) and value <= 0 for value in constraints.values())
 
 
 def is_integer(x: object, low: int, high: int) -> TypeGuard[int]:

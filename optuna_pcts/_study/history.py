@@ -45,14 +45,13 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState
 
 from optuna_pcts._space.observed import ObservedSpace
-from optuna_pcts._study.attributes import constraints_of
-from optuna_pcts._study.attributes import hold
 from optuna_pcts._study.attributes import is_enqueued
 from optuna_pcts._study.attributes import is_integer
 from optuna_pcts._study.attributes import PROPOSAL_KEY
 from optuna_pcts._study.attributes import recorded_proposal
 from optuna_pcts._study.attributes import RETRY_KEY
 from optuna_pcts._study.attributes import SIZED_KEY
+from optuna_pcts._study.attributes import violations_of
 from optuna_pcts._study.progress import LongestRun
 from optuna_pcts._study.progress import progress
 from optuna_pcts._study.stamps import clock
@@ -104,7 +103,6 @@ class History:
         self._n_updates = 0
         self._longest_run = LongestRun()
         self.is_sized = False  # whether objectives go by the fidelity they are given
-        self.has_constraints = False  # whether any trial says something of them
         self._failed: set[int] = set()
         self._retried: set[int] = set()
         self._heartbeat_checked: float | None = None
@@ -335,8 +333,6 @@ class History:
                 curve = curve[:, np.isfinite(curve[1])]  # non-finite reports are left out
                 curve[1] *= self._sign
                 curve = curve if curve.size else None
-        constraints = constraints_of(trial)
-        self.has_constraints |= bool(constraints)
         return Feedback(
             trial.number,
             status,
@@ -346,7 +342,7 @@ class History:
             fidelity,
             curve,
             self._ended_at(trial),
-            hold(constraints),
+            violations_of(trial),
             trial.distributions,
         )
 

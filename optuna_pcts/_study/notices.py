@@ -16,7 +16,6 @@ class Notices:
 
     def __init__(self) -> None:
         self._has_warned_of_failure = False
-        self._warned_of_constraints: set[str] = set()
 
     def of_failure(self, error: Exception) -> None:
         """Warn, once, that asks around the best trials cannot be had from these values."""
@@ -25,16 +24,6 @@ class Notices:
             _logger.warning(
                 f"No point could be drawn from where the best one may be ({error!r}). The tree "
                 "asks instead. This is a bug: please report it, with the values of the study."
-            )
-
-    def of_constraints(self, study: optuna.Study) -> None:
-        """Say once that constraints are not searched."""
-        if study.study_name not in self._warned_of_constraints:
-            self._warned_of_constraints.add(study.study_name)
-            _logger.warning(
-                f"The study `{study.study_name}` has constraints, which PCTSSampler does not use "
-                "yet: it searches where values are good, feasible or not. `recommend` leaves "
-                "infeasible trials out."
             )
 
     def of_independence(

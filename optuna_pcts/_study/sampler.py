@@ -389,8 +389,6 @@ class PCTSSampler(BaseSampler):
                 raise
             if history.full_step != self._full_step:  # the fidelities of all trials with it
                 self._full_step, self._engines = history.full_step, []
-            if history.has_constraints:
-                self._notices.of_constraints(study)
             self._engines = [engine for engine in self._engines if engine.is_valid]
             self._read_for = trial.number
         return history

@@ -70,9 +70,15 @@ class Feedback:
     fidelity: float = 1.0  # of the value
     curve: FloatArray | None = None  # fidelities passed and values there, once it has ended
     ended_at: float = 0.0  # seconds; 0 if it has not, or nobody knows
-    is_feasible: bool = True  # as far as it has said
+    # By how much it violates each constraint that it does, as far as it has said.
+    violations: Mapping[str, float] = field(default_factory=dict)
     # Of the parameters.
     distributions: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether it violates no constraint, as far as it has said."""
+        return not self.violations
 
 
 @dataclass(frozen=True, slots=True)

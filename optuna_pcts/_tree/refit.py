@@ -53,6 +53,7 @@ class Reference(NamedTuple):
 
     n: int
     n_revisions: int  # how often this set, or feedback in it, has changed
+    is_wanting: bool = False  # whether constraints are violated, and nothing is feasible
 
 
 class Ended:

@@ -127,6 +127,8 @@ class Rewards:
         points: FloatArray,
         tolerance: Sequence[float],
         order: NDArray[np.intp],
+        *,
+        are_values: bool = True,
     ) -> FloatArray:
         """Compute everything anew from some trials.
 
@@ -143,6 +145,9 @@ class Rewards:
                 Rounding error of a position, for each axis.
             order:
                 Indices that sort them by when they ended.
+            are_values:
+                Whether these are values of the objective, and not something for which bounds of
+                the objective mean nothing.
 
         Returns:
             Their values, with outliers replaced.
@@ -156,7 +161,7 @@ class Rewards:
         halves = expected[np.isfinite(expected)] / 2
         best = float(halves.max()) if len(halves) else 0.0
         self._local = _median_to_best(halves, best)
-        self._scale = self._scale_of(halves)
+        self._scale = self._scale_of(halves) if are_values else self._local
         first = np.sort(order[: _FIRST[0] + _FIRST[1] * len(tolerance)])
         self._learn_merit(self.expected(believed[first], fidelity[first]) / 2, best, halves)
         largest = sys.float_info.max

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optuna_pcts._arrays import FloatArray
+from optuna_pcts._tree.feasibility import Feasibility
 from optuna_pcts._tree.fidelity import BiasModel
 from optuna_pcts._tree.messages import Told
 from optuna_pcts._tree.partition import Partition
@@ -76,6 +77,7 @@ class Statistics(Partition):
         self._checkpoint = Checkpoint(_GROWTH)
         self._learned_from: Reference | None = None
         self._ended = Ended()
+        self._feasibility = Feasibility()
         self._is_exact = False  # as far as replicates can tell
         self._replicated = False  # since that was decided
 
@@ -90,7 +92,11 @@ class Statistics(Partition):
 
     def reference(self, checkpoint: Checkpoint) -> Reference:
         """Return which of the trials to learn from: those that ended first, up to a checkpoint."""
-        return Reference(checkpoint.below(int(self._nodes.n_ended[0])), self._ended.n_revisions)
+        return Reference(
+            checkpoint.below(int(self._nodes.n_ended[0])),
+            self._ended.n_revisions,
+            self._feasibility.is_wanting,
+        )
 
     def _rows(self, reference: Reference) -> NDArray[np.intp]:
         """Return the numbers of the trials of a reference, ascending."""
@@ -111,10 +117,9 @@ class Statistics(Partition):
         minus infinity.
         """
         rows, rewards = self._located(reference), self._rewards
-        points, fidelity = self._trials.point[:, rows].T, self._trials.fidelity[rows]
-        expected, is_outlier = rewards.believable(
-            self._trials.value[rows], fidelity, points, self._tolerance
-        )
+        points, fidelity = self._trials.point[:, rows].T, self._fidelities(rows)
+        values = self._feasibility.worths(rows, self._trials.value[rows])
+        expected, is_outlier = rewards.believable(values, fidelity, points, self._tolerance)
         return Told(
             rows, points, rewards.local(expected), rewards.local_zeta(fidelity), is_outlier
         )
@@ -180,11 +185,17 @@ class Statistics(Partition):
     def _reward(self, number: int) -> Reward:
         """Return what a trial tells its cells."""
         trials = self._trials
-        return self._rewards.of_one(float(trials.believed[number]), float(trials.fidelity[number]))
+        fidelity = 1.0 if self._feasibility.is_wanting else float(trials.fidelity[number])
+        return self._rewards.of_one(float(trials.believed[number]), fidelity)
 
     def _expected(self, rows: NDArray[np.intp]) -> FloatArray:
         """Return the values that trials would have at full fidelity, as far as is known."""
-        return self._rewards.expected(self._trials.believed[rows], self._trials.fidelity[rows])
+        return self._rewards.expected(self._trials.believed[rows], self._fidelities(rows))
+
+    def _fidelities(self, rows: NDArray[np.intp]) -> FloatArray:
+        """Return those of trials' values; how much they violate constraints has none."""
+        fidelities: FloatArray = self._trials.fidelity[rows]
+        return np.ones(len(rows)) if self._feasibility.is_wanting else fidelities
 
     def _learn(self) -> bool:
         """Take the reward scale and the prior anew, if it is time; return whether they moved.
@@ -196,14 +207,18 @@ class Statistics(Partition):
             return False
         self._learned_from = reference
         rows, trials = self._rows(reference), self._trials
-        trials.believed[: trials.length] = trials.value[: trials.length]
+        self._feasibility.learn(rows.tolist())
+        everybody = np.arange(trials.length)
+        values = self._feasibility.worths(everybody, trials.value[: trials.length])
+        trials.believed[: trials.length] = values
         trials.believed[rows] = self._rewards.learn(
             rows,
-            trials.value[rows],
-            trials.fidelity[rows],
+            values[rows],
+            self._fidelities(rows),
             trials.point[:, rows].T,
             self._tolerance,
             np.argsort(trials.ended_at[rows], kind="stable"),
+            are_values=not reference.is_wanting,
         )
         if self._prior_std is not None:
             rows = self._located(reference)
@@ -254,7 +269,7 @@ class Statistics(Partition):
         nodes.merit[:n] = np.bincount(at, weights=merits, minlength=n)
         columns = [nodes.total, nodes.square, nodes.merit]
         nodes.bias[:n] = 0.0
-        fidelity = trials.fidelity[rows]
+        fidelity = self._fidelities(rows)
         if (fidelity < 1).any():
             finite = np.isfinite(trials.value[rows])
             bias = np.where(finite, self._rewards.zeta(fidelity), 0.0)

@@ -49,6 +49,7 @@ The tests compute every number of this tree by hand (``tests/unit/tree/test_tree
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 import math
 
@@ -264,6 +265,7 @@ class Tree(Statistics):
         ended: bool = True,
         ended_at: float = 0.0,
         curve: FloatArray | None = None,
+        violations: Mapping[str, float] | None = None,
     ) -> None:
         """Fold in the feedback of a trial in the tree. It replaces what the trial told before.
 
@@ -280,10 +282,14 @@ class Tree(Statistics):
                 When it ended, in seconds of whatever clock.
             curve:
                 The fidelities that it has passed, ascending, and its values there.
+            violations:
+                By how much it violates each constraint that it does.
         """
         trials = self._trials
         self._take_back(number)
-        trials.value[number] = trials.believed[number] = value
+        self._feasibility.observe(number, value, violations or {}, ended=ended)
+        trials.value[number] = value
+        trials.believed[number] = self._feasibility.worth(number, value)
         trials.fidelity[number] = fidelity
         trials.told[number] = True
         trials.ended[number] = ended
@@ -315,6 +321,7 @@ class Tree(Statistics):
                 self._ended.note_change()
             trials.told[number] = trials.ended[number] = False
             self._rewards.bias.forget(number)
+            self._feasibility.forget(number)
 
 
 def _argmax(
