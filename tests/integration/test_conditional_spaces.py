@@ -27,6 +27,7 @@ import pytest
 from optuna_pcts import PCTSSampler
 from optuna_pcts import recommend
 from optuna_pcts import report
+from optuna_pcts._space.axes import axis_of
 from optuna_pcts._study.settings import tree_of
 
 
@@ -102,8 +103,7 @@ def loss(params: Params, nodes: list[Node]) -> float:
     total = 0.0
     for i, node in enumerate(nodes):
         if node.name in params:
-            x = params[node.name]
-            position = hash(x) % 7 / 7 if isinstance(x, str) else float(x) % 1.7 / 1.7
+            position = axis_of(node.name, node.distribution).to_unit(params[node.name])
             total += (position - node.best) ** 2 / (1 + i % 3)
     return total
 
