@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+import multiprocessing
 from pathlib import Path
 import pickle
 from typing import Any
@@ -408,3 +409,37 @@ def test_a_given_configuration_space() -> None:
     ):
         with pytest.raises(ValueError, match="cannot be used"):
             PCTSSampler(search_space=cs.ConfigurationSpace(space=[wrong]))
+
+
+# ---------------------------------------------------------------------- processes
+
+
+def work(path: str, n_trials: int) -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.load_study(study_name="s", storage=path, sampler=PCTSSampler(seed=0))
+    study.optimize(pipeline, n_trials=n_trials)
+
+
+def test_processes_share_conditions_and_one_that_is_killed_hurts_nobody(tmp_path: Path) -> None:
+    path = f"sqlite:///{tmp_path / 'study.db'}"
+    study = optuna.create_study(study_name="s", storage=path, sampler=PCTSSampler(seed=0))
+    spawn = multiprocessing.get_context("spawn")
+    workers = [spawn.Process(target=work, args=(path, n)) for n in (25, 25, 1000)]
+    for worker in workers:
+        worker.start()
+    for worker in workers[:2]:
+        worker.join(timeout=120)
+        assert worker.exitcode == 0
+    workers[2].kill()
+    workers[2].join(timeout=30)
+    trials = study.get_trials()
+    assert sum(trial.state == TrialState.COMPLETE for trial in trials) >= 50
+    conditions = report(study).conditions
+    assert conditions["gamma"] == "kernel: rbf"
+    assert conditions["C"] == conditions["kernel"] == "model: svm"
+    assert conditions["u1"] == "n_layers: 2 to 4"
+    study.optimize(pipeline, n_trials=30)
+    live = study.sampler
+    assert isinstance(live, PCTSSampler)
+    assert_same_tree(study, live, PCTSSampler(seed=0))
+    assert recommend(study).params["model"] == "net"
