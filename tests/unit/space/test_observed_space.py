@@ -8,6 +8,7 @@ from datetime import datetime
 from helpers import UNIT
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.distributions import CategoricalDistribution
 from optuna.distributions import FloatDistribution
 from optuna.distributions import IntDistribution
 from optuna.trial import TrialState
@@ -124,3 +125,79 @@ def test_a_range_that_differs_from_trial_to_trial_is_searched_by_position(
     parameters = history.space.parameters()
     assert parameters.floating == {"x"}
     assert parameters.with_one_range() == {"y": UNIT}
+
+
+# ---------------------------------------------------------------------- conditions
+
+KINDS = CategoricalDistribution(["a", "b", "c"])
+
+
+def add(
+    study: optuna.Study, kind: str, *names: str, state: TrialState = TrialState.COMPLETE
+) -> None:
+    """Add a trial of a kind that has some parameters."""
+    distributions: dict[str, BaseDistribution] = {"kind": KINDS, **dict.fromkeys(names, UNIT)}
+    params = {"kind": kind, **dict.fromkeys(names, 0.5)}
+    value = 1.0 if state == TrialState.COMPLETE else None
+    add_trial(study, state, value=value, params=params, distributions=distributions)
+
+
+def conditions(study: optuna.Study) -> dict[str, list[str]]:
+    """Return the kinds under which each conditional parameter exists."""
+    history = History(study)
+    history.update(datetime.now())
+    found = {}
+    for name, condition in history.space.parameters().conditions.items():
+        (clause,) = condition
+        assert clause.parent == "kind"
+        found[name] = [KINDS.choices[slot] for slot in sorted(clause.slots)]
+    return found
+
+
+@pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.RUNNING])
+def test_conditions_are_learned_from_finished_and_from_running_trials(
+    study: optuna.Study, state: TrialState
+) -> None:
+    for _ in range(4):
+        add(study, "a", "x", "y", state=state)
+        add(study, "b", "x", "z", state=state)
+        add(study, "c", "x", state=state)
+    assert conditions(study) == {"y": ["a"], "z": ["b"]}
+
+
+def test_a_failed_trial_does_not_say_where_parameters_are_not(memory_study: optuna.Study) -> None:
+    for _ in range(6):
+        add(memory_study, "a", "y")
+        add(memory_study, "b")
+        for _ in range(4):
+            add(memory_study, "a", state=TrialState.FAIL)
+    assert conditions(memory_study) == {"y": ["a"]}
+
+
+def test_a_trial_that_has_it_elsewhere_widens_a_condition_at_once(
+    memory_study: optuna.Study,
+) -> None:
+    for _ in range(10):
+        add(memory_study, "a", "y")
+        add(memory_study, "b")
+        add(memory_study, "c")
+    history = History(memory_study)
+    history.update(datetime.now())
+    assert [c.slots for c in history.space.parameters().conditions["y"]] == [{0}]
+    add(memory_study, "b", "y", state=TrialState.RUNNING)
+    history.update(datetime.now())
+    assert [c.slots for c in history.space.parameters().conditions["y"]] == [{0, 1}]
+    assert conditions(memory_study) == {"y": ["a", "b"]}  # also of one that reads all at once
+
+
+def test_what_its_branch_has_lost_is_given_up_and_a_branch_that_is_not_asked_is_not(
+    memory_study: optuna.Study,
+) -> None:
+    for _ in range(10):
+        add(memory_study, "a", "y")
+        add(memory_study, "b", "z")
+    for _ in range(150):
+        add(memory_study, "a")
+    found = observed(memory_study)
+    assert "y" not in found
+    assert "z" in found
