@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -142,11 +143,11 @@ def add(
     add_trial(study, state, value=value, params=params, distributions=distributions)
 
 
-def conditions(study: optuna.Study) -> dict[str, list[str]]:
+def conditions(study: optuna.Study) -> Mapping[str, Sequence[object]]:
     """Return the kinds under which each conditional parameter exists."""
     history = History(study)
     history.update(datetime.now())
-    found = {}
+    found: dict[str, Sequence[object]] = {}
     for name, condition in history.space.parameters().conditions.items():
         (clause,) = condition
         assert clause.parent == "kind"
