@@ -20,6 +20,7 @@ from optuna_pcts import fidelity
 from optuna_pcts import PCTSPruner
 from optuna_pcts import PCTSSampler
 from optuna_pcts._search.local import LocalSearch
+from optuna_pcts._study.notices import Notices
 
 
 Value = Callable[[float, np.random.Generator], float]
@@ -96,7 +97,7 @@ def test_a_study_goes_on_whatever_its_values(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
         failures: list[Exception] = []
-        patch.setattr(PCTSSampler, "_warn_of_failure", lambda self, error: failures.append(error))
+        patch.setattr(Notices, "of_failure", lambda self, error: failures.append(error))
         study = ask_for_anything(VALUES[kind], mode, share, direction, seed, 30)
         assert len(study.trials) == 30
         assert failures == []  # not even as a tree ask in the place of a local one

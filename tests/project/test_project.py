@@ -171,7 +171,7 @@ def test_the_oldest_optuna_that_is_supported(tmp_path: Path) -> None:
     left_out = (
         *("project", "workers", "postgres", "baselines", "benchmarks", "paper", "theory"),
         *("browser", "cli", "dashboard", "visualization"),
-        *("docker", "faults", "scaleout", "untrusted"),
+        *("docker", "faults", "scaleout", "untrusted", "branches", "conditional_benchmark"),
     )
     tests = [
         path
