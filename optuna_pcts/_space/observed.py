@@ -74,6 +74,7 @@ class ObservedSpace:
         self._checkpoint = Checkpoint(_GROWTH)
         self._learned: _Learned | None = None
         self._parameters: Parameters | None = None
+        self._has_changed = True  # since it was made
         self._current: dict[str, _Current] = {}  # how each parameter is used now
         self._touched: set[str] = set()  # those for which that must be looked up anew
 
@@ -87,6 +88,7 @@ class ObservedSpace:
 
     def observe(self, trial: FrozenTrial) -> None:
         """Learn from the parameters a trial has so far."""
+        self._has_changed = True
         self._newest = max(self._newest, trial.number if trial.distributions else -1)
         self._touched.update(trial.distributions)
         for name, distribution in trial.distributions.items():
@@ -112,6 +114,7 @@ class ObservedSpace:
 
     def finish(self, trial: FrozenTrial, ended_at: float) -> None:
         """Learn that a trial will get no more parameters."""
+        self._has_changed = True
         self._open.discard(trial.number)
         learned = self._learned
         if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.distributions:
@@ -128,6 +131,9 @@ class ObservedSpace:
 
     def parameters(self) -> Parameters:
         """Return the space, without parameters that have a single value."""
+        if self._parameters is not None and not self._has_changed:
+            return self._parameters
+        self._has_changed = False
         found, floating = self._found()
         learned = self._learn(found, floating)
         oldest = self._newest - max(_RECENT, int(self._newest * _RECENT_SHARE))

@@ -69,6 +69,7 @@ class SearchSpace:
         )
         self._floating = floating
         self._activity = Activity(self.names, self._axes, conditions or {})
+        self.is_flat = self._activity.is_flat  # whether all parameters always exist
         # When each conditional parameter is active, as text.
         self.conditions = described(conditions or {}, distributions)
         self._branching = branching
@@ -82,11 +83,6 @@ class SearchSpace:
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether all parameters always exist."""
-        return self._activity.is_flat
 
     def active(self, points: FloatArray) -> NDArray[np.bool_] | None:
         """Return whether each axis is active at each point (n, axes); None if all always are."""
@@ -173,12 +169,10 @@ class SearchSpace:
 
     def existing(self, point: Sequence[float]) -> dict[str, float]:
         """Return the positions of the parameters that exist at a point, by their names."""
-        active = self.active(np.array([point]))
-        return {
-            name: position
-            for dim, (name, position) in enumerate(zip(self.names, point))
-            if active is None or active[0, dim]
-        }
+        if self.is_flat:
+            return dict(zip(self.names, point))
+        active = self._activity.at(np.array([point]))[0]
+        return {name: x for name, x, exists in zip(self.names, point, active) if exists}
 
     def describe(self, lower: Sequence[float], upper: Sequence[float]) -> dict[str, str]:
         """Return the values in a cell, for people: of the parameters whose range it narrows."""
@@ -208,7 +202,7 @@ class SearchSpace:
             side = upper[dim] - lower[dim]
             # A hair of rounding must not decide between sides that are equally long.
             rank = self._ranks[dim] if side > _FIRST_UNTIL_SIDE else self._last_rank
-            if axes.deciding.get(dim, 0) >= len(axes.active):
+            if axes.deciding and axes.deciding.get(dim, 0) >= len(axes.active):
                 side += 1.0
             if rank > best_key[0] or (rank == best_key[0] and side <= best_key[1] * (1 + 1e-9)):
                 continue

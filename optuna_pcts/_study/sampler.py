@@ -400,6 +400,8 @@ class PCTSSampler(BaseSampler):
         parameters = self.settings.parameters(history)
         expected = parameters.with_one_range()
         fixed = fixed_params_of(study)
+        if not fixed and expected == search_space:
+            return parameters
         parameters = parameters.without(
             {n: fixed.get(n, UNKNOWN) for n in {*fixed, *expected} if n not in search_space}
         )

@@ -68,6 +68,9 @@ class Statistics(Partition):
         super().__init__(splitter, table.shape[1])
         self._policy = policy
         self._nu, self._rho = table.transpose(2, 1, 0)
+        # Where all axes always exist there is nothing to look up.
+        if splitter.active(np.empty((0, n_dims))) is None:
+            self._nu, self._rho = self._nu[:, -1:], self._rho[:, -1:]
         self._dirty: set[int] = set()  # nodes whose b_min must be computed anew
         self._partial: set[int] = set()  # trials with unknown coordinates
         self._log_t = 0.0
@@ -143,12 +146,20 @@ class Statistics(Partition):
 
     def fidelity(self, depth: int, n_active: int) -> float:
         """Return the fidelity z_h of a cell: the lowest whose bias is within the diameter."""
-        return self._rewards.fidelity(float(self._diameter(depth, n_active)))
+        diameter = self._diameter(np.array([depth]), np.array([n_active]))[0]
+        return self._rewards.fidelity(float(diameter))
 
     def _diameter(self, depth: Any, n_active: Any) -> Any:
         """Return the diameter, in rewards, that the fidelity goes by: that of one instance."""
-        i = len(self._nu) // 2
-        return self._nu[i, n_active] * self._rho[i, n_active] ** depth
+        nu, rho = self._smoothness(n_active)
+        i = len(nu) // 2
+        return nu[i] * rho[i] ** depth
+
+    def _smoothness(self, n_active: Any) -> tuple[FloatArray, FloatArray]:
+        """Return nu and rho of cells with some numbers of axes, a row per instance."""
+        if self._nu.shape[1] == 1:
+            return self._nu, self._rho
+        return self._nu[:, n_active], self._rho[:, n_active]
 
     def _count_told(self, number: int, sign: int) -> None:
         nodes = self._nodes
@@ -357,9 +368,8 @@ class Statistics(Partition):
         # then it comes after all others.
         bound = np.where(final & told & self._is_exact, bound - _LAST, bound)
         bound = np.where(final & (nodes.n_asked[rows] > nodes.n_ended[rows]), -math.inf, bound)
-        diameter: FloatArray = np.where(
-            final, 0.0, self._nu[:, n_active] * self._rho[:, n_active] ** depth
-        )
+        nu, rho = self._smoothness(n_active)
+        diameter: FloatArray = np.where(final, 0.0, nu * rho**depth)
         return bound + diameter
 
     def _levels(self) -> Iterable[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]]:
