@@ -229,9 +229,7 @@ class Engine:
             return None
         way = self.space.way_to(new[int(rng.integers(len(new)))], rng)
         leaf = self.tree.select(number, rng, way)
-        proposal = self._in_leaf(leaf, spread, rng, Kind.BOUND)
-        point = [x if y != y else y for x, y in zip(proposal.point, way)]
-        return replace(proposal, point=point)
+        return _through(way, self._in_leaf(leaf, spread, rng, Kind.BOUND))
 
     def _by_bounds(
         self, number: int, fixed: Mapping[str, Any], rng: np.random.Generator, spread: float
@@ -242,10 +240,8 @@ class Engine:
         if fixed and not leaf.is_empty:
             spread = 1.0  # its centre has been asked
         proposal = self._in_leaf(leaf, spread, rng, Kind.BOUND)
-        if at is None or self.space.is_flat:
-            return proposal
         # What exists there depends on what is fixed.
-        return replace(proposal, point=[x if y != y else y for x, y in zip(proposal.point, at)])
+        return proposal if at is None or self.space.is_flat else _through(at, proposal)
 
     def _in_leaf(
         self, leaf: Leaf, spread: float, rng: np.random.Generator, kind: Kind
@@ -257,3 +253,8 @@ class Engine:
         point: list[float] = ((lower + upper) / 2 + shift * (upper - lower)).tolist()
         fidelity = self.tree.fidelity(leaf.depth, leaf.n_active)
         return Proposal(point, leaf.depth, fidelity, kind)
+
+
+def _through(at: Sequence[float], proposal: Proposal) -> Proposal:
+    """Return a proposal with some coordinates as given; NaN where they are free."""
+    return replace(proposal, point=[x if y != y else y for x, y in zip(proposal.point, at)])

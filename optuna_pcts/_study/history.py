@@ -278,9 +278,10 @@ class History:
             return  # nothing new, as of most trials in flight
         if len(trial.params) != seen.n_params:
             self.space.observe(trial)
-        yield self._feedback(trial, status)
+        feedback = self._feedback(trial, status)
+        yield feedback
         if trial.state.is_finished():
-            self.space.finish(trial, self._ended_at(trial))
+            self.space.finish(trial, feedback.ended_at)
             del self._open[number]
             if trial.state == TrialState.FAIL:
                 self._failed.add(number)

@@ -131,8 +131,8 @@ class PCTSSampler(BaseSampler):
         n_startup_trials:
             Number of first trials left to ``independent_sampler``. The tree needs none.
         independent_sampler:
-            Samples what the tree does not: the first trials, parameters that no trial has had so
-            far, and those whose range goes back and forth. By default uniformly at random.
+            Samples what the tree does not: the first trials, and parameters that no trial has had
+            so far. By default uniformly at random.
         warn_independent_sampling:
             Whether to warn when a parameter is sampled independently.
         stale_after:

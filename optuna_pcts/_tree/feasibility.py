@@ -28,13 +28,13 @@ class Feasibility:
 
     def __init__(self) -> None:
         self._violations: dict[int, Mapping[str, float]] = {}
-        self._feasible: set[int] = set()
+        self._n_feasible = 0  # of those that have ended with a value
         self._units: dict[str, float] = {}
 
     @property
     def is_wanting(self) -> bool:
         """Whether trials violate constraints, and none that has ended is feasible."""
-        return bool(self._violations) and not self._feasible
+        return bool(self._violations) and not self._n_feasible
 
     def observe(
         self, number: int, value: float, violations: Mapping[str, float], *, ended: bool
@@ -42,16 +42,18 @@ class Feasibility:
         """Note what a trial has told: by how much it violates each constraint that it does."""
         if violations:
             self._violations[number] = violations
-        elif ended and math.isfinite(value):
-            self._feasible.add(number)
+        else:
+            self._n_feasible += ended and math.isfinite(value)
 
-    def forget(self, number: int) -> None:
+    def forget(self, number: int, value: float, *, ended: bool) -> None:
         """Take back what a trial has told."""
-        self._violations.pop(number, None)
-        self._feasible.discard(number)
+        if self._violations.pop(number, None) is None:
+            self._n_feasible -= ended and math.isfinite(value)
 
     def learn(self, numbers: Iterable[int]) -> None:
         """Take the unit of each constraint from some trials."""
+        if not self._violations:
+            return
         amounts: dict[str, list[float]] = defaultdict(list)
         for number in numbers:
             for name, amount in self._violations.get(number, {}).items():

@@ -63,14 +63,19 @@ class Statistics(Partition):
         reward: str | tuple[float, float] = "clipped",
     ) -> None:
         n_dims = len(splitter.tolerance)
-        # A column for each number of axes that a cell may have.
-        table = np.array([instances(n) for n in range(n_dims + 1)])
+        is_flat = splitter.active(np.empty((0, n_dims))) is None
+        # A column for each number of axes that a cell may have; where all always exist, one.
+        found = [instances(max(n, 1)) for n in range(n_dims + 1)] if not is_flat else []
+        found = found or [instances(n_dims)]
+        if len(set(map(len, found))) > 1:
+            raise ValueError(
+                "With conditional parameters `smoothness` must have as many instances for any "
+                f"number of parameters, but has {sorted(set(map(len, found)))}."
+            )
+        table = np.array(found)
         super().__init__(splitter, table.shape[1])
         self._policy = policy
         self._nu, self._rho = table.transpose(2, 1, 0)
-        # Where all axes always exist there is nothing to look up.
-        if splitter.active(np.empty((0, n_dims))) is None:
-            self._nu, self._rho = self._nu[:, -1:], self._rho[:, -1:]
         self._dirty: set[int] = set()  # nodes whose b_min must be computed anew
         self._partial: set[int] = set()  # trials with unknown coordinates
         self._log_t = 0.0

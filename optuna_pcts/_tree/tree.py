@@ -317,11 +317,12 @@ class Tree(Statistics):
         trials = self._trials
         if trials.told[number]:
             self._count_told(number, -1)
-            if trials.ended[number]:
+            ended = bool(trials.ended[number])
+            if ended:
                 self._ended.note_change()
+            self._feasibility.forget(number, float(trials.value[number]), ended=ended)
             trials.told[number] = trials.ended[number] = False
             self._rewards.bias.forget(number)
-            self._feasibility.forget(number)
 
 
 def _argmax(
