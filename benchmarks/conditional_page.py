@@ -71,8 +71,8 @@ better than its flat union. A regret below a hundredth of the noise counts as th
 
 _ABSENT = """\
 AutoSampler and the hierarchical TPE are fetched from OptunaHub; the one needs torch, and the other
-an Optuna before 5. SMAC3 needs smac. "PCTS, told" needs a PCTSSampler with an argument
-`conditions`. The command says what a method lacks."""
+an Optuna before 5. SMAC3 needs smac. The command says what a method lacks; what lacks nothing has
+not been run yet."""
 
 _SURROGATE_HEAD = """\
 The recorded problems are pipelines of scikit-learn and XGBoost, evaluated once by `python -m

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-import inspect
 import os
 import sys
 from types import ModuleType
-from typing import Any
 
 from optuna.samplers import BaseSampler
 from optuna.samplers import RandomSampler
@@ -49,21 +47,14 @@ class Method:
     knows_end: bool = False
 
 
-def knows_conditions() -> bool:
-    """Return whether the sampler can be told of conditions."""
-    return "conditions" in inspect.signature(PCTSSampler).parameters
-
-
 def flat_union(problem: Branched, seed: int) -> PCTSSampler:
     """Return the simplest alternative: all parameters in one space, as if all always mattered."""
-    told: dict[str, Any] = {"conditions": {}} if knows_conditions() else {}
-    return PCTSSampler(search_space=problem.space, seed=seed, **told)
+    return PCTSSampler(search_space=problem.space, conditions={}, seed=seed)
 
 
 def told(problem: Branched, seed: int) -> PCTSSampler:
     """Return PCTS with all parameters and their conditions given up front."""
-    known: dict[str, Any] = {"conditions": problem.conditions}
-    return PCTSSampler(search_space=problem.space, seed=seed, **known)
+    return PCTSSampler(search_space=problem.space, conditions=problem.conditions, seed=seed)
 
 
 def _smac(problem: Branched, seed: int, n_trials: int) -> SMACSampler:
@@ -114,8 +105,6 @@ OURS = (PCTS, FLAT, TOLD)
 
 def lacks(name: str) -> str | None:
     """Return what a method lacks; None if it can take part."""
-    if name == TOLD and not knows_conditions():
-        return "PCTSSampler has no argument `conditions`"
     if name == SMAC and find_spec("smac") is None:
         return 'it needs the package smac: pip install "optuna-pcts[peers]"'
     if name in _HUB:

@@ -8,13 +8,11 @@ import math
 from pathlib import Path
 import sys
 from types import ModuleType
-from typing import Any
 
 from helpers import run_module
 from helpers import skip_if_lacking
 import numpy as np
 import optuna
-from optuna.samplers import BaseSampler
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 import pytest
@@ -48,6 +46,7 @@ from benchmarks.conditional import SEEDS
 from benchmarks.conditional import simulate
 from benchmarks.conditional_page import page
 from benchmarks.conditional_page import wilson
+from optuna_pcts import PCTSSampler
 
 
 @pytest.fixture(autouse=True)
@@ -111,25 +110,15 @@ def test_only_who_knows_the_end_runs_each_number_of_trials() -> None:
     assert len(plan(["Layers"], [PCTS], [1, 8], [75], 2, 0)) == 4
 
 
-class Told(BaseSampler):
-    """Stands in for a sampler that can be told of conditions."""
-
-    def __init__(self, *, seed: int, conditions: Any, search_space: Any) -> None:
-        self.conditions, self.search_space = conditions, search_space
-
-    infer_relative_search_space = sample_relative = sample_independent = lambda *_: {}  # type: ignore[assignment]
-
-
-def test_pcts_is_told_of_conditions_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pcts_is_told_of_conditions() -> None:
     problem = make("Nested")
-    monkeypatch.setattr(methods, "PCTSSampler", Told)
     assert able([TOLD]) == [TOLD]
     told = METHODS[TOLD].make(problem, 0, 10)
     flat = METHODS[FLAT].make(problem, 0, 10)
-    assert isinstance(told, Told)
-    assert isinstance(flat, Told)
-    assert told.search_space == flat.search_space == problem.space
-    assert (told.conditions, flat.conditions) == (problem.conditions, {})
+    assert isinstance(told, PCTSSampler)
+    assert isinstance(flat, PCTSSampler)
+    assert told.settings.search_space == flat.settings.search_space == problem.space
+    assert (told.settings.conditions, flat.settings.conditions) == (problem.conditions, {})
 
 
 def test_who_cannot_take_part_is_left_out_with_the_reason(
@@ -140,13 +129,11 @@ def test_who_cannot_take_part_is_left_out_with_the_reason(
 
     monkeypatch.setattr(methods, "_hub", fails)
     monkeypatch.setattr(methods, "find_spec", lambda _: None)
-    monkeypatch.setattr(methods, "knows_conditions", lambda: False)
-    assert able([PCTS, AUTO, SMAC, TOLD]) == [PCTS]
+    assert able([PCTS, AUTO, SMAC, TOLD]) == [PCTS, TOLD]
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3
+    assert len(said) == 2
     assert "AutoSampler: it cannot be had from OptunaHub (OSError: no network for" in said[0]
     assert "pip install" in said[1]
-    assert "no argument `conditions`" in said[2]
 
 
 def test_a_sampler_of_the_hub_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
